@@ -1,0 +1,51 @@
+/*
+ * A list of faults and warnings, each with its place, so that a reader can report every one at once.
+ *
+ * Ownership: the list owns its texts; free with faults_free(). A zeroed struct is an empty list.
+ * Thread: one at a time. Failure: running out of memory aborts (a start-up path).
+ */
+#ifndef CONFIG_FAULT_H
+#define CONFIG_FAULT_H
+
+#include "srt/str.h"
+
+#include <stdio.h>
+
+enum fault_level { FAULT_ERROR, FAULT_WARNING };
+
+/* A place in a file; `line` 0 means the file as a whole, `column` 0 means the line as a whole. */
+struct place {
+    const char *file; /* borrowed: lives as long as the configuration that was read */
+    unsigned line;
+    unsigned column;
+};
+
+struct fault {
+    enum fault_level level;
+    char *file;
+    unsigned line, column;
+    char *text; /* one line, no newline */
+};
+
+struct faults {
+    struct fault *items;
+    size_t count;
+    size_t errors; /* how many of them are FAULT_ERROR */
+};
+
+__attribute__((format(printf, 4, 5))) void faults_add(struct faults *faults, enum fault_level level,
+                                                      struct place place, const char *format, ...);
+
+/* `FILE:LINE: message`, `FILE:LINE:COLUMN: message` or `FILE: message`, one a line, in order of
+ * file and line; a warning's message starts with "warning: ". */
+void faults_print(const struct faults *faults, FILE *out);
+
+/* One fault as that text, without a newline; returns `out`. */
+const char *fault_format(const struct fault *fault, char *out, size_t size);
+void faults_free(struct faults *faults);
+
+/* The candidate nearest to `word` (edit distance at most 2, or a third of its length), or NULL;
+ * `candidates` ends with NULL. For "did you mean". */
+const char *nearest_word(const char *word, const char *const *candidates);
+
+#endif

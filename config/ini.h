@@ -1,0 +1,53 @@
+/*
+ * INI text to a flat list of entries with their places. Sole user of inih.
+ *
+ * Knows syntax, `include` and nothing of meanings. Ownership: an ini_doc owns all its strings.
+ * Thread: one at a time, control thread only (it reads files). Failure: faults, and every fault.
+ */
+#ifndef CONFIG_INI_H
+#define CONFIG_INI_H
+
+#include "config/fault.h"
+
+#include <stdint.h>
+
+struct ini_entry {
+    const char *section; /* "policy" of [policy build] */
+    const char *name;    /* "build", or "" */
+    const char *key;     /* NULL for the section header itself */
+    const char *value;   /* comments cut, trimmed; never NULL when key is set */
+    struct place place;
+    bool continuation; /* an indented line that continues the list above; `key` repeats it */
+};
+
+/* A file that took part, for watching and for the configuration's hash. */
+struct ini_file {
+    const char *path;
+    uint8_t sha256[32];
+};
+
+struct ini_doc {
+    struct ini_entry *entries;
+    size_t count;
+    struct ini_file *files; /* the main file first, then includes and lists in the order read */
+    size_t file_count;
+    void *strings; /* owner of every string above */
+};
+
+/* Reads `path` and what its [gateway] `include` lines name (lexical order, relative to the including
+ * file; a pattern may match nothing, a literal must exist). Returns true when there was no error. */
+bool ini_read(struct ini_doc *doc, const char *path, struct faults *faults);
+
+/* The same from memory, for tests and fuzzing; `include` is a fault there. */
+bool ini_read_text(struct ini_doc *doc, const char *file_name, struct str text,
+                   struct faults *faults);
+
+/* Adds a file that the configuration names (a rule list, a token) to the files of the document and
+ * returns its bytes (owned by the document), or a view with p == NULL and a fault at `place`.
+ * `path` is taken relative to the file of `place`. Bounded by `max_bytes`. */
+struct str ini_read_side_file(struct ini_doc *doc, struct place place, const char *path,
+                              size_t max_bytes, const char **resolved_path, struct faults *faults);
+
+void ini_free(struct ini_doc *doc);
+
+#endif

@@ -1,0 +1,90 @@
+/*
+ * ~/.srt-settings.json, the format of `srt` (../shared by both programs: the launcher reads all of it,
+ * the gateway reads the `network` object that a launcher sends). Sole user of jansson for settings.
+ *
+ * Ownership: one struct owns everything below it; strings are NUL-terminated and contain no NUL.
+ * Thread: any, one at a time. Failure: faults with FILE:LINE:COLUMN; never a fallback. A key that
+ * asks for what this version does not do is a fault that names it; a key of another platform is a
+ * warning. See docs/settings.md for every key.
+ */
+#ifndef CONFIG_SETTINGS_H
+#define CONFIG_SETTINGS_H
+
+#include "config/fault.h"
+
+#include <stdint.h>
+
+struct settings_text {
+    char *text;
+    char *setting;  /* its path in the file, such as "filesystem.denyRead[2]" */
+    bool literal;   /* {path, literal: true}: no glob characters */
+    unsigned line, column;
+};
+
+struct settings_list {
+    struct settings_text *items;
+    size_t count;
+    bool present; /* false: the key was absent, which is not the same as an empty list */
+};
+
+struct settings_reason {
+    char *pattern, *reason;
+};
+
+struct settings_network {
+    bool present;
+    struct settings_list allowed_domains, denied_domains, denied_resolved_addresses;
+    struct settings_list allow_unix_sockets;
+    struct settings_reason *reasons; /* deniedDomainReasons */
+    size_t reason_count;
+    bool strict_allowlist, allow_all_unix_sockets;
+    char *parent_http, *parent_https, *parent_no_proxy; /* parentProxy; NULL = absent */
+};
+
+struct settings_filesystem {
+    bool disabled;
+    struct settings_list deny_read, allow_read, allow_write, deny_write;
+    bool allow_git_config;
+};
+
+/* ignoreViolations: command pattern ("*" = all) to texts. */
+struct settings_ignore {
+    char *command;
+    struct settings_list texts;
+};
+
+struct settings_launch {
+    char *gateway, *policy, *egress, *name, *violations; /* NULL = absent */
+    struct settings_list env_deny, env_allow;            /* NAME or PREFIX* */
+    struct settings_list protect;
+};
+
+struct settings {
+    char *file; /* as named */
+    struct settings_network network;
+    struct settings_filesystem filesystem;
+    struct settings_launch launch;
+    struct settings_list credential_files_deny; /* credentials.files with mode deny */
+    struct settings_list credential_env_deny;   /* credentials.envVars with mode deny */
+    struct settings_ignore *ignore_violations;
+    size_t ignore_violation_count;
+    struct settings_list git_safe_directories;
+    bool enable_weaker_nested_sandbox, allow_nested_user_namespaces;
+    char *bwrap_path;
+    char *network_json; /* the `network` object as compact JSON, for the attach message; NULL if absent */
+};
+
+/* Reads a file that must exist, be regular, UTF-8, an object without duplicate keys. */
+struct settings *settings_read(const char *path, struct faults *faults);
+struct settings *settings_read_text(const char *file_name, struct str text, struct faults *faults);
+/* What `srt` does without a file: no network, no writes, reads unrestricted. */
+struct settings *settings_default(void);
+void settings_free(struct settings *settings);
+
+/* Only a `network` object, as it comes over the attach connection or as one line of --control-fd
+ * (there a complete settings object: use settings_read_text). */
+bool settings_network_read(struct settings_network *out, const char *source, struct str json,
+                           struct faults *faults);
+void settings_network_free(struct settings_network *network);
+
+#endif

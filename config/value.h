@@ -1,0 +1,28 @@
+/*
+ * Words of a configuration to values, strictly: no sign, no space, no overflow, known units only.
+ *
+ * Thread: any. Failure: false, with `out` unspecified; the caller words the fault.
+ */
+#ifndef CONFIG_VALUE_H
+#define CONFIG_VALUE_H
+
+#include "srt/str.h"
+
+#include <stdint.h>
+
+bool value_uint(struct str text, uint64_t max, uint64_t *out);      /* decimal digits */
+bool value_bool(struct str text, bool *out);                        /* yes no true false on off */
+bool value_duration_ms(struct str text, uint64_t *out);             /* 0, or N with ms s m h d */
+bool value_size(struct str text, uint64_t *out);                    /* bytes, or N with k m g (1024) */
+
+/* N/UNIT, UNIT being s, m, h or d; N a count, or a size when `sizes`. Rate per second in
+ * thousandths is exact enough for a bucket: `per` is UNIT in milliseconds. */
+bool value_rate(struct str text, bool sizes, uint64_t *count, uint64_t *per_ms);
+
+/* RFC 3339 with `Z` or an offset; seconds since the epoch. */
+bool value_rfc3339(struct str text, int64_t *out);
+
+/* Hexadecimal to exactly `len` bytes. */
+bool value_hex(struct str text, uint8_t *out, size_t len);
+
+#endif

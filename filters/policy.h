@@ -1,0 +1,63 @@
+/*
+ * A policy: rules compiled behind one host index, and the judgement of a request by it.
+ *
+ * Deny beats allow whatever the order; among allows the first that matches wholly is recorded;
+ * nothing matches: the default. A judgement costs the same with ten rules and with a million.
+ *
+ * Ownership: a policy owns its rules. Constant once compiled, so every thread may read it; no locks.
+ * Failure: policy_compile() adds faults and returns NULL when one is an error.
+ */
+#ifndef FILTERS_POLICY_H
+#define FILTERS_POLICY_H
+
+#include "config/gateway_config.h"
+#include "config/settings.h"
+#include "dns/target.h"
+#include "filters/outcome.h"
+#include "filters/rule.h"
+
+struct policy;
+
+/* What is asked. Views are borrowed for the call. */
+struct question {
+    const struct target *target;
+    enum front front;
+    struct str method; /* p == NULL: not visible (opaque tunnel) */
+    struct str path;   /* as on the wire, query cut; p == NULL: not visible */
+    int64_t now;       /* seconds since the epoch, for `until` */
+};
+
+/* What was decided, and by what. Pointers live as long as the policy. */
+struct ruling {
+    enum outcome outcome;       /* OUTCOME_ALLOWED or the reason */
+    const struct rule *rule;    /* that decided; NULL for the default */
+    const struct policy *policy; /* that decided */
+    bool report; /* a deny that report mode records but does not apply */
+};
+
+/* From a [policy] section; `all` gives the policies that `inherit` names. */
+struct policy *policy_compile(const struct config_policy *config, const struct gateway_config *all,
+                              struct faults *faults);
+/* From the `network` lists of settings; named "settings" unless `name` is given. */
+struct policy *policy_compile_settings(const struct settings_network *network, const char *name,
+                                       const char *file, struct faults *faults);
+void policy_free(struct policy *policy);
+
+const char *policy_name(const struct policy *policy);
+const char *policy_docs(const struct policy *policy); /* or NULL */
+bool policy_reports(const struct policy *policy);
+size_t policy_rule_count(const struct policy *policy);
+const struct rule *policy_rule_at(const struct policy *policy, size_t index);
+
+/* Name, port, front, method and path. Never looks at addresses a name resolves to. */
+struct ruling policy_judge(const struct policy *policy, const struct question *question);
+
+/* The server name of a hello, on the port of the tunnel: is it allowed as a name of its own? */
+bool policy_allows_server_name(const struct policy *policy, const struct name *sni,
+                               const struct question *question);
+
+/* Whether names must be compared for this ruling, after rule and policy. `strict`: a rule said
+ * sni=match itself, so that non-TLS first bytes are refused too. */
+bool policy_sni_matters(const struct ruling *ruling, bool *strict);
+
+#endif

@@ -1,0 +1,39 @@
+/*
+ * How a launcher and a gateway talk: frames of JSON over one Unix stream socket.
+ *
+ * A frame is a 32-bit big-endian length (at most ATTACH_MAX_FRAME) and that many bytes of one JSON
+ * object with a "type". The connection is the sandbox's life: when it ends, the gateway closes the
+ * sandbox's listeners and cuts its tunnels. The peer is identified by SO_PEERCRED, never by content.
+ *
+ *  launcher -> gateway
+ *   attach   {"type":"attach","version":1,"name":"npm-41-...","policy":"build"|null,
+ *             "command":"npm install","listeners":["proxy", ...],"network":{...}|null}
+ *            with one listening descriptor per entry of `listeners`, in order, as SCM_RIGHTS on the
+ *            frame's first byte. Kinds: "proxy" (a listening stream socket that speaks HTTP and SOCKS5),
+ *            "transparent" (redirected TCP), "dns-udp", "dns-tcp".
+ *            `network` is the settings' object; it can only narrow the policy. null narrows nothing.
+ *   update   {"type":"update","serial":N,"network":{...}}          replaces the narrowing
+ *
+ *  gateway -> launcher
+ *   attached {"type":"attached","sandbox":"npm-41-...","policy":"build","generation":7}
+ *   refused  {"type":"refused","message":"..."}                    and the connection is closed
+ *   updated  {"type":"updated","serial":N,"generation":8}          the narrowing is in force everywhere
+ *   rejected {"type":"rejected","serial":N,"message":"..."}        nothing changed
+ *   denial   {"type":"denial","ts":"...","host":"...","port":443,"front":"connect","reason":"...",
+ *             "rule":ID|null,"policy":"...","message":"...","next_step":"...","request_id":"..."}
+ *
+ * A private gateway is started with the other end of a socket pair as its control connection
+ * (`srt-gateway run --private FD`); it serves that one sandbox, whose `network` is its policy, and ends
+ * with it. There `network: null` allows nothing.
+ */
+#ifndef SRT_ATTACH_H
+#define SRT_ATTACH_H
+
+enum {
+    ATTACH_VERSION = 1,
+    ATTACH_MAX_FRAME = 8 << 20,
+    ATTACH_MAX_LISTENERS = 4,
+    ATTACH_PORT = 3128, /* of the proxy listener inside the sandbox */
+};
+
+#endif

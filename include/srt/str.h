@@ -1,0 +1,73 @@
+/*
+ * A view of bytes that somebody else owns: a pointer and a length, no terminator.
+ *
+ * Ownership: none. A view is valid only as long as the bytes it points into. Thread: any.
+ * Failure: none of these functions can fail. `p == NULL` means "absent", which is different from
+ * an empty view (`p != NULL, len == 0`).
+ */
+#ifndef SRT_STR_H
+#define SRT_STR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+struct str {
+    const char *p;
+    size_t len;
+};
+
+#define STR(literal) ((struct str){(literal), sizeof(literal) - 1})
+#define STR_NULL ((struct str){NULL, 0})
+
+/* For printf: printf("%.*s", STR_ARG(view)). */
+#define STR_ARG(view) (int)(view).len, (view).p != NULL ? (view).p : ""
+
+static inline struct str str_of(const char *zero_terminated)
+{
+    return (struct str){zero_terminated, zero_terminated != NULL ? strlen(zero_terminated) : 0};
+}
+
+static inline bool str_eq(struct str a, struct str b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.p, b.p, a.len) == 0);
+}
+
+/* ASCII only, independent of the locale: bytes above 0x7f compare as they are. */
+static inline unsigned char str_lower_byte(unsigned char c)
+{
+    return (unsigned char)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
+}
+
+static inline bool str_ieq(struct str a, struct str b)
+{
+    if (a.len != b.len)
+        return false;
+    for (size_t i = 0; i < a.len; i++)
+        if (str_lower_byte((unsigned char)a.p[i]) != str_lower_byte((unsigned char)b.p[i]))
+            return false;
+    return true;
+}
+
+static inline bool str_starts(struct str s, struct str prefix)
+{
+    return s.len >= prefix.len && memcmp(s.p, prefix.p, prefix.len) == 0;
+}
+
+/* The part from `from` to the end; an empty view when `from` is past the end. */
+static inline struct str str_from(struct str s, size_t from)
+{
+    return from >= s.len ? (struct str){s.p + s.len, 0} : (struct str){s.p + from, s.len - from};
+}
+
+/* Without spaces and tabs (the OWS of RFC 9110 5.6.3) at both ends. */
+static inline struct str str_trim(struct str s)
+{
+    while (s.len > 0 && (s.p[0] == ' ' || s.p[0] == '\t'))
+        s.p++, s.len--;
+    while (s.len > 0 && (s.p[s.len - 1] == ' ' || s.p[s.len - 1] == '\t'))
+        s.len--;
+    return s;
+}
+
+#endif
