@@ -1,0 +1,1 @@
+#include "record/audit.h"

@@ -1,0 +1,1 @@
+#include "wire/hello.h"

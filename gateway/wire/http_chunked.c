@@ -1,0 +1,1 @@
+#include "wire/http_chunked.h"

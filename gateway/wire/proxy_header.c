@@ -1,0 +1,1 @@
+#include "wire/proxy_header.h"

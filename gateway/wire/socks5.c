@@ -1,0 +1,1 @@
+#include "wire/socks5.h"
