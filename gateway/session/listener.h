@@ -1,0 +1,45 @@
+/*
+ * A listening socket: where clients come in.
+ *
+ * Opened and closed on the control thread, accepted from on the workers. A gateway's own listener
+ * is one socket that every worker watches (whoever is idle accepts; no SO_REUSEPORT, so a second
+ * instance can never share the port); one that a launcher handed over is pinned to one worker.
+ * A listener outlives reloads: what applies on it (protocol, policy, auth) is looked up in the
+ * snapshot in force, never stored here.
+ *
+ * Ownership: counted; listener_open() gives the caller one count and each worker takes its own, the
+ * descriptor is closed with the last. Failure: NULL and `err`.
+ */
+#ifndef SESSION_LISTENER_H
+#define SESSION_LISTENER_H
+
+#include "config/gateway_config.h"
+#include "srt/err.h"
+
+struct listener;
+
+/* Binds and listens. TCP: exclusive. Unix: with mode and group; a path left behind is replaced only
+ * when it is a socket on which nobody answers. Blocking calls: control thread only. */
+struct listener *listener_open(const struct config_listen *config, struct srt_err *err);
+
+/* One that somebody else bound; `fd` is taken over, also on failure (not a listening stream
+ * socket). */
+struct listener *listener_adopt(int fd, struct srt_err *err);
+
+/* The address with the real port, or the path as configured. Lives as long as the listener. */
+const struct config_address *listener_bound(const struct listener *listener);
+int listener_fd(const struct listener *listener);
+
+/* Whether this socket is what `config` asks for, so that a reload keeps it: same address (port 0:
+ * whatever port it got), mode and group. */
+bool listener_serves(const struct listener *listener, const struct config_listen *config);
+
+struct listener *listener_take(struct listener *listener);
+
+/* The control thread's farewell: the path of a Unix socket is removed if it is still this socket,
+ * then the count is given back. */
+void listener_close(struct listener *listener);
+/* Gives a count back; any thread. */
+void listener_release(struct listener *listener);
+
+#endif

@@ -1,0 +1,108 @@
+/*
+ * The workers, as the control thread sees them: N threads with one libev loop, one resolver and
+ * their sessions each (session/core.h is what a worker's own code sees).
+ *
+ * Ownership: workers_start() gives the control thread the whole team; workers_stop() ends it.
+ * Thread: every function here is called on the control thread, and every `done` and `on_...` runs
+ * there too, from the control loop, never from within the call. Nothing here blocks but
+ * workers_start() and workers_stop().
+ */
+#ifndef SESSION_WORKER_H
+#define SESSION_WORKER_H
+
+#include "filters/outcome.h"
+#include "filters/rule.h"
+#include "record/audit.h"
+#include "session/listener.h"
+#include "session/snapshot.h"
+#include "srt/err.h"
+
+struct ev_loop;
+struct workers;
+
+enum { REQUEST_ID_LEN = 26 }; /* a ULID */
+
+/* A refusal, for whoever watches a sandbox. Texts live only during the call; NULL = absent. */
+struct denial {
+    void *owner;      /* of struct sandbox_config */
+    int64_t ts_ms;    /* since the epoch */
+    const char *host; /* NULL when the request named none */
+    uint16_t port;
+    enum front front;
+    enum outcome reason;
+    const char *rule, *policy, *message, *next_step, *request_id;
+};
+
+struct workers_config {
+    unsigned count;               /* at least 1 */
+    struct ev_loop *control_loop; /* where answers are delivered */
+    struct audit *audit;          /* borrowed; outlives the workers */
+    struct snapshot *snapshot;    /* the first in force; a count is taken */
+    /* One for each of snapshot->config->listens, in that order; each worker takes its count. */
+    struct listener *const *listeners;
+    bool trace; /* every step of every session on stderr, for developers */
+    /* A request of an attached sandbox was refused (report mode does not refuse). */
+    void (*on_denial)(void *arg, const struct denial *denial);
+    void *arg;
+};
+
+/* Returns once every thread serves. NULL and `err` when a thread, a loop or a resolver cannot be
+ * had. */
+struct workers *workers_start(const struct workers_config *config, struct srt_err *err);
+
+/* Cuts what is left (close records with cause `drain`), joins the threads, frees. Calls that are
+ * still unanswered end without their `done`; sandboxes that are still attached end too. */
+void workers_stop(struct workers *workers);
+
+unsigned workers_count(const struct workers *workers);
+
+/* Reload, first half: every worker makes itself ready for `snapshot` (a count is taken) without
+ * using it. `listeners` as above: those that are kept, and new ones; a listener that is not in the
+ * array stops being accepted from at the commit. One reload at a time. `error` NULL: all ready. */
+typedef void workers_prepared_fn(void *arg, const char *error);
+void workers_prepare(struct workers *workers, struct snapshot *snapshot,
+                     struct listener *const *listeners, workers_prepared_fn *done, void *arg);
+
+/* Second half, after `done` said that all are ready: in force for every request whose head
+ * completes from now on; open tunnels are judged again unless reload-tunnels = keep. `done` runs
+ * when every worker has taken it up and cut what had to be cut. */
+typedef void workers_done_fn(void *arg);
+void workers_commit(struct workers *workers, workers_done_fn *done, void *arg);
+/* Or forget it, after `done`, whatever it said. */
+void workers_abort(struct workers *workers);
+
+/* New requests get 503 `draining`, idle kept-alive connections are closed; `done` runs when no
+ * tunnel and no exchange is left. Cannot be taken back. */
+void workers_drain(struct workers *workers, workers_done_fn *done, void *arg);
+
+/* A tunnel or an exchange in progress. Texts live only during the call. */
+struct tunnel_info {
+    char id[REQUEST_ID_LEN + 1];
+    const char *sandbox, *client, *listener, *policy; /* NULL = none */
+    uint64_t generation;
+    enum front front;
+    const char *host;
+    uint16_t port;
+    const char *addr;
+    uint64_t bytes_up, bytes_down;
+    int64_t since_ms; /* since the epoch */
+    uint64_t duration_ms, idle_ms;
+};
+typedef void workers_tunnels_fn(void *arg, const struct tunnel_info *tunnels, size_t count);
+void workers_tunnels(struct workers *workers, workers_tunnels_fn *done, void *arg);
+
+/* Cuts the tunnel of that id, close record with cause `cut`. */
+typedef void workers_cut_fn(void *arg, bool found);
+void workers_cut(struct workers *workers, const char *id, workers_cut_fn *done, void *arg);
+
+/* Sums over the workers, read without stopping them. */
+struct workers_stats {
+    uint64_t connections_total, connections_open;
+    uint64_t tunnels_open; /* tunnels and exchanges in progress */
+    uint64_t bytes_up, bytes_down;
+    uint64_t requests[FRONT_COUNT][OUTCOME_COUNT];
+    uint64_t accept_pauses; /* times that descriptors ran out */
+};
+void workers_stats(const struct workers *workers, struct workers_stats *out);
+
+#endif
