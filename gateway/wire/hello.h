@@ -1,6 +1,6 @@
 /*
- * Reads the server name out of a TLS ClientHello (RFC 8446 4.1.2, RFC 6066 3), split over records as it
- * may be. Pure; does not terminate TLS.
+ * Reads the server name out of a TLS ClientHello (RFC 8446 4.1.2, RFC 6066 3), split over records
+ * as it may be. Pure; does not terminate TLS.
  *
  * Ownership: the caller's bytes. Thread: any.
  */
@@ -13,19 +13,31 @@
 enum { HELLO_MAX = 64 << 10 };
 
 enum hello_result {
-    HELLO_MORE,     /* could still become a ClientHello */
-    HELLO_NOT_TLS,  /* the first bytes are something else */
-    HELLO_PARSED,   /* whole */
-    HELLO_BAD,      /* TLS, but malformed, too long, or not a ClientHello first */
+    HELLO_MORE,    /* could still become a ClientHello */
+    HELLO_NOT_TLS, /* the first bytes are something else */
+    HELLO_PARSED,  /* whole */
+    HELLO_BAD,     /* TLS, but malformed, too long, or not a ClientHello first */
 };
 
 struct hello {
     bool has_name, name_is_valid; /* exactly one host_name that is canonical as a name */
-    bool has_ech;                 /* encrypted_client_hello extension: `name` is the outer one */
+    /* An encrypted_client_hello (or its drafts) extension is there. Chromium always sends one,
+     * mostly as a decoy (GREASE): `name` is the outer one, which is all that a router on the way
+     * can see. */
+    bool has_ech;
     struct name name;
 };
 
-enum hello_result hello_parse(struct str bytes, struct hello *out);
+/* Zeroed by the caller for each new connection, then left alone: how far the records have been
+ * walked, so that a hello that comes byte by byte is read once. */
+struct hello_scan {
+    size_t at;      /* where the next record starts */
+    size_t message; /* bytes of the handshake message in the records before it */
+};
+
+/* `bytes` starts with the first byte of the connection in every call; never more than HELLO_MAX of
+ * it is needed. `out` is set when the result is HELLO_PARSED. */
+enum hello_result hello_parse(struct str bytes, struct hello_scan *scan, struct hello *out);
 
 /* A fatal access_denied (49) or unrecognized_name (112) alert record, 7 bytes. */
 void hello_alert(uint8_t out[7], uint8_t description);

@@ -1,9 +1,9 @@
 /*
  * The chunked coding (RFC 9112 7.1), strictly, as a state machine over any split of the bytes.
  *
- * Only the data comes out; the forwarder writes its own chunk lines, so no odd spelling is ever passed
- * on. Trailer fields are checked and dropped. Ownership: the caller's struct, no memory of its own.
- * Thread: any.
+ * Only the data comes out; the forwarder writes its own chunk lines, so no odd spelling is ever
+ * passed on. Trailer fields are checked and dropped. Ownership: the caller's struct, no memory of
+ * its own. Thread: any.
  */
 #ifndef WIRE_HTTP_CHUNKED_H
 #define WIRE_HTTP_CHUNKED_H
@@ -13,8 +13,8 @@
 #include <stdint.h>
 
 struct chunked {
-    uint64_t left;    /* of the chunk at hand */
-    uint32_t line;    /* bytes of the size line or the trailers so far */
+    uint64_t left; /* of the chunk at hand */
+    uint32_t line; /* bytes of the size line or the trailers so far */
     uint8_t state;
     uint8_t digits;
 };

@@ -15,6 +15,7 @@ struct proxy_header {
     uint16_t source_port;
 };
 
-enum proxy_header_result proxy_header_parse(struct str bytes, struct proxy_header *out, size_t *used);
+enum proxy_header_result proxy_header_parse(struct str bytes, struct proxy_header *out,
+                                            size_t *used);
 
 #endif

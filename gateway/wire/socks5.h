@@ -18,12 +18,14 @@ struct socks5_greeting {
     bool no_auth, userpass; /* offered */
 };
 
+/* Look at it in this order: the address type, the command, the target (port 0 is usual, and
+ * harmless, in UDP ASSOCIATE). */
 struct socks5_request {
     uint8_t command;
-    bool type_is_known;    /* false: reply 08 */
-    bool target_is_valid;  /* false: reply 01, record bad-request */
-    const char *why;       /* when the target is not valid: a fixed phrase */
-    struct str host;       /* the raw bytes, for the record */
+    bool type_is_known;   /* false: reply 08, and nothing below is set */
+    bool target_is_valid; /* false: reply 01, record bad-request */
+    const char *why;      /* when the target is not valid: a fixed phrase */
+    struct str host;      /* a domain's raw bytes, for the record; p == NULL for address types */
     uint16_t port;
     struct target target;
 };
