@@ -1,1 +1,183 @@
 #include "dns/name.h"
+
+#include <idn2.h>
+
+/* No name that fits into 253 bytes of A-labels is longer than this in UTF-8. */
+enum { NAME_MAX_UTF8 = 4 * NAME_MAX_LEN };
+
+static bool is_digit(unsigned char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_hex_digit(unsigned char c)
+{
+    c = str_lower_byte(c);
+    return is_digit(c) || (c >= 'a' && c <= 'f');
+}
+
+static bool is_name_byte(unsigned char c)
+{
+    c = str_lower_byte(c);
+    return is_digit(c) || (c >= 'a' && c <= 'z') || c == '-' || c == '_';
+}
+
+static bool all_bytes(struct str text, bool (*is_good)(unsigned char))
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (!is_good((unsigned char)text.p[i]))
+            return false;
+    return true;
+}
+
+static enum name_fault check_label(struct str label)
+{
+    if (label.len == 0)
+        return NAME_LABEL_EMPTY;
+    if (!all_bytes(label, is_name_byte))
+        return NAME_BAD_BYTE;
+    if (label.len > NAME_MAX_LABEL)
+        return NAME_LABEL_TOO_LONG;
+    if (label.p[0] == '-' || label.p[label.len - 1] == '-')
+        return NAME_BAD_HYPHEN;
+    return NAME_OK;
+}
+
+/* The "ends in a number" test of the WHATWG URL standard: inet_aton() reads 127.1, 0x7f.1,
+ * 0177.0.0.1 and 2130706433 as addresses, and no top-level domain looks like this. */
+static bool is_number(struct str label)
+{
+    if (all_bytes(label, is_digit))
+        return true;
+    return label.len >= 2 && label.p[0] == '0' &&
+           str_lower_byte((unsigned char)label.p[1]) == 'x' &&
+           all_bytes(str_from(label, 2), is_hex_digit);
+}
+
+enum name_fault name_parse(struct name *out, struct str text)
+{
+    if (text.len == 0)
+        return NAME_EMPTY;
+    if (text.p[text.len - 1] == '.')
+        text.len--;
+    if (text.len > NAME_MAX_LEN)
+        return NAME_TOO_LONG;
+
+    struct str label = {text.p, 0};
+    for (size_t start = 0; start <= text.len; start += label.len + 1) {
+        label = str_from(text, start);
+        const char *dot = label.len > 0 ? memchr(label.p, '.', label.len) : NULL;
+        if (dot != NULL)
+            label.len = (size_t)(dot - label.p);
+        enum name_fault fault = check_label(label);
+        if (fault != NAME_OK)
+            return fault;
+    }
+    if (is_number(label))
+        return NAME_NUMERIC;
+
+    for (size_t i = 0; i < text.len; i++)
+        out->text[i] = (char)str_lower_byte((unsigned char)text.p[i]);
+    out->text[text.len] = '\0';
+    out->len = (uint8_t)text.len;
+    return NAME_OK;
+}
+
+static bool is_ascii(unsigned char c)
+{
+    return c < 0x80;
+}
+
+/* RFC 5891 5.4 leaves this to the caller, and behind "xn--" the hyphen would no longer show. */
+static bool has_hyphen_at_label_edge(struct str text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        bool at_start = i == 0 || text.p[i - 1] == '.';
+        bool at_end = i + 1 == text.len || text.p[i + 1] == '.';
+        if (text.p[i] == '-' && (at_start || at_end))
+            return true;
+    }
+    return false;
+}
+
+static enum name_fault fault_of_idn2(int rc)
+{
+    switch (rc) {
+    case IDN2_TOO_BIG_DOMAIN:
+        return NAME_TOO_LONG;
+    case IDN2_TOO_BIG_LABEL:
+    case IDN2_PUNYCODE_BIG_OUTPUT:
+        return NAME_LABEL_TOO_LONG;
+    default:
+        return NAME_NOT_IDNA;
+    }
+}
+
+enum name_fault name_parse_idna(struct name *out, struct str text)
+{
+    if (all_bytes(text, is_ascii))
+        return name_parse(out, text);
+    if (text.len > NAME_MAX_UTF8)
+        return NAME_TOO_LONG;
+    if (has_hyphen_at_label_edge(text))
+        return NAME_BAD_HYPHEN;
+
+    /* Letter case of ASCII is the only mapping made here. Those of UTS 46 would turn other
+     * characters (KELVIN SIGN, full-width letters and dots) into ASCII, so that a rule could mean
+     * another name than the one it shows; strict IDNA2008 refuses them. */
+    uint8_t lower[NAME_MAX_UTF8 + 1];
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.p[i] == '\0')
+            return NAME_BAD_BYTE;
+        lower[i] = str_lower_byte((unsigned char)text.p[i]);
+    }
+    lower[text.len] = '\0';
+
+    uint8_t *ascii = NULL;
+    int rc = idn2_lookup_u8(lower, &ascii, IDN2_NFC_INPUT | IDN2_NO_TR46);
+    if (rc != IDN2_OK)
+        return fault_of_idn2(rc);
+    enum name_fault fault = name_parse(out, str_of((const char *)ascii));
+    idn2_free(ascii);
+    return fault;
+}
+
+const char *name_fault_text(enum name_fault fault)
+{
+    switch (fault) {
+    case NAME_OK:
+        return "the name is valid";
+    case NAME_EMPTY:
+        return "the name is empty";
+    case NAME_TOO_LONG:
+        return "the name is longer than 253 bytes";
+    case NAME_LABEL_TOO_LONG:
+        return "a label is longer than 63 bytes";
+    case NAME_LABEL_EMPTY:
+        return "a label is empty";
+    case NAME_BAD_BYTE:
+        return "only letters, digits, '-', '_' and '.' can be in a host name";
+    case NAME_BAD_HYPHEN:
+        return "a label starts or ends with '-'";
+    case NAME_NUMERIC:
+        return "a name that ends in a number is neither a host name nor an IPv4 address in its one "
+               "form";
+    case NAME_NOT_IDNA:
+        return "the name is not a valid internationalized name (IDNA2008)";
+    }
+    return "the name is malformed";
+}
+
+bool name_is_below(const struct name *name, const struct name *apex)
+{
+    if (name->len <= apex->len + 1)
+        return false;
+    size_t start = (size_t)name->len - apex->len;
+    return name->text[start - 1] == '.' && memcmp(name->text + start, apex->text, apex->len) == 0;
+}
+
+bool name_is_localhost(const struct name *name)
+{
+    static const struct name localhost = {.len = 9, .text = "localhost"};
+    return name_eq(name, &localhost) || name_is_below(name, &localhost);
+}
