@@ -1,1 +1,648 @@
 #include "record/audit.h"
+
+#include "record/json.h"
+#include "record/log.h"
+#include "srt/cleanup.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+#include <time.h>
+
+enum {
+    STALL_MS = 50,        /* a pipe whose reader takes longer counts as not writable */
+    RETRY_FIRST_MS = 100, /* pause after a failure; doubles up to RETRY_LAST_MS */
+    RETRY_LAST_MS = 1000, /* the longest a log stays refused after its disk has room again */
+    CLOSE_PATIENCE_MS = 2000,
+    BATCH_KEEP_BYTES = 256 << 10,
+};
+
+/* One record on its way: where its fields are in the batch's bytes, and who waits for it. */
+struct entry {
+    int64_t ts_ms;
+    size_t start, len;
+    audit_written_fn *written; /* NULL: nobody waits (any more) */
+    void *arg;
+    uint64_t ticket;
+};
+
+struct batch {
+    struct entry *entries;
+    size_t count, cap;
+    struct json bytes; /* used as a growing buffer of fields */
+};
+
+struct audit {
+    char *path;
+    bool required;
+    bool none;
+    size_t queue_bytes;
+
+    pthread_t thread;
+    pthread_mutex_t lock; /* pending, stop, idle */
+    pthread_cond_t wake;
+    struct batch pending; /* what the workers handed over */
+    bool stop, idle;
+    atomic_size_t queued; /* bytes in `pending` and in the writer's batch */
+    atomic_bool failing, reopen;
+    atomic_ullong lost, count;
+
+    pthread_mutex_t observer_lock;
+    void (*observer)(void *arg, struct str line);
+    void *observer_arg;
+
+    /* The writer's alone. */
+    int fd;
+    bool own_fd;
+    bool regular;
+    struct batch batch;
+    struct json lines; /* the batch as it goes to the file */
+    size_t *ends;      /* where each line ends */
+    size_t ends_cap;
+    size_t sent;     /* bytes of `lines` that are out */
+    size_t finished; /* lines of the batch that are out and reported */
+    uint64_t seq;
+    uint64_t lost_reported;
+    time_t stamp_second;
+    char stamp[32];
+};
+
+static int64_t now_ms(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* ---- the file ---- */
+
+/* A FIFO is opened for both directions: that works without a reader and never ends with EPIPE when
+ * the reader restarts; O_NONBLOCK keeps a reader that stopped from stopping the writer. */
+static int open_log(const char *path, bool *regular, struct srt_err *err)
+{
+    struct stat st;
+    bool fifo = stat(path, &st) == 0 && S_ISFIFO(st.st_mode);
+    int flags = fifo ? O_RDWR | O_NONBLOCK : O_WRONLY | O_APPEND | O_CREAT;
+    autoclose int fd = open(path, flags | O_CLOEXEC | O_NOCTTY, 0640);
+    if (fd < 0)
+        return srt_err_set(err, "audit-log %s cannot be opened: %s%s", path, strerror(errno),
+                           errno == ENOENT ? " (its directory must exist)" : "");
+    if (fstat(fd, &st) != 0)
+        return srt_err_set(err, "audit-log %s: %s", path, strerror(errno));
+    *regular = S_ISREG(st.st_mode);
+    return steal_fd(&fd);
+}
+
+/* A process that was killed in the middle of a write may have left half a line; what follows must
+ * not become part of it. */
+static void end_torn_line(int fd, const char *path)
+{
+    struct stat st;
+    char last = '\n';
+    autoclose int reader = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (reader < 0 || fstat(reader, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
+        return;
+    if (pread(reader, &last, 1, st.st_size - 1) == 1 && last != '\n') {
+        ssize_t written = write(fd, "\n", 1);
+        (void)written; /* a full disk is found out by the first record */
+    }
+}
+
+static void close_log(struct audit *audit)
+{
+    if (audit->own_fd)
+        close(audit->fd);
+    audit->fd = -1;
+}
+
+static int use_log(struct audit *audit, struct srt_err *err)
+{
+    bool regular;
+    int fd = open_log(audit->path, &regular, err);
+    if (fd < 0)
+        return -1;
+    if (regular)
+        end_torn_line(fd, audit->path);
+    close_log(audit);
+    audit->fd = fd;
+    audit->own_fd = true;
+    audit->regular = regular;
+    return 0;
+}
+
+/* A log that was deleted (or renamed and deleted) would swallow every record: begin a new one. */
+static bool log_is_gone(const struct audit *audit)
+{
+    struct stat st;
+    return audit->regular && audit->own_fd && fstat(audit->fd, &st) == 0 && st.st_nlink == 0;
+}
+
+static void reopen_if_asked(struct audit *audit)
+{
+    if (!audit->own_fd)
+        return;
+    if (!atomic_exchange(&audit->reopen, false) && !log_is_gone(audit))
+        return;
+    struct srt_err err;
+    if (use_log(audit, &err) != 0)
+        log_line("%s; the old file stays in use", err.text);
+}
+
+/* As much as goes out without waiting for long. Returns bytes, or -1 with errno; EAGAIN: the reader
+ * does not take any more. A pipe that is writable takes PIPE_BUF bytes without blocking (pipe(7)),
+ * which is all that can be relied on where the descriptor is shared with others and must stay as it
+ * is. */
+static ssize_t write_some(const struct audit *audit, const char *bytes, size_t len)
+{
+    if (audit->regular)
+        return write(audit->fd, bytes, len);
+    struct pollfd ready = {.fd = audit->fd, .events = POLLOUT};
+    int n = poll(&ready, 1, STALL_MS);
+    if (n == 0)
+        errno = EAGAIN;
+    if (n <= 0)
+        return -1;
+    return write(audit->fd, bytes, len < PIPE_BUF ? len : PIPE_BUF);
+}
+
+/* ---- batches ---- */
+
+/* Storage is kept for the next batch, but not what a burst once needed. */
+static void batch_reset(struct batch *batch)
+{
+    batch->count = 0;
+    json_reset(&batch->bytes);
+    if (batch->bytes.cap > BATCH_KEEP_BYTES)
+        json_free(&batch->bytes);
+}
+
+static void batch_free(struct batch *batch)
+{
+    free(batch->entries);
+    json_free(&batch->bytes);
+}
+
+static void batch_add(struct batch *batch, struct str fields, const struct entry *entry)
+{
+    if (batch->count == batch->cap) {
+        batch->cap = batch->cap != 0 ? batch->cap * 2 : 64;
+        batch->entries = reallocarray(batch->entries, batch->cap, sizeof(*batch->entries));
+        if (batch->entries == NULL)
+            abort();
+    }
+    struct entry *added = &batch->entries[batch->count++];
+    *added = *entry;
+    added->start = batch->bytes.len;
+    added->len = fields.len;
+    batch->bytes.comma = false;
+    json_raw(&batch->bytes, NULL, fields);
+}
+
+static struct str entry_fields(const struct batch *batch, const struct entry *entry)
+{
+    return (struct str){batch->bytes.data + entry->start, entry->len};
+}
+
+static size_t entry_cost(size_t len)
+{
+    return len + sizeof(struct entry);
+}
+
+static void tell(struct entry *entry, bool go)
+{
+    if (entry->written != NULL)
+        entry->written(entry->arg, entry->ticket, go);
+    entry->written = NULL;
+}
+
+/* ---- lines ---- */
+
+static struct str stamp_text(struct audit *audit, int64_t ts_ms)
+{
+    time_t second = (time_t)(ts_ms / 1000);
+    if (second != audit->stamp_second || audit->stamp[0] == '\0') {
+        struct tm utc;
+        gmtime_r(&second, &utc);
+        strftime(audit->stamp, sizeof(audit->stamp), "%Y-%m-%dT%H:%M:%S.000Z", &utc);
+        audit->stamp_second = second;
+    }
+    int64_t ms = ts_ms % 1000;
+    audit->stamp[20] = (char)('0' + ms / 100);
+    audit->stamp[21] = (char)('0' + ms / 10 % 10);
+    audit->stamp[22] = (char)('0' + ms % 10);
+    return str_of(audit->stamp);
+}
+
+static void format_line(struct audit *audit, uint64_t seq, int64_t ts_ms, struct str fields)
+{
+    struct json *lines = &audit->lines;
+    lines->comma = false;
+    json_object_open(lines, NULL);
+    json_text(lines, "schema", STR("srt.audit/1"));
+    json_text(lines, "ts", stamp_text(audit, ts_ms));
+    json_number(lines, "seq", (int64_t)seq);
+    json_raw(lines, NULL, fields);
+    json_object_close(lines);
+    json_newline(lines);
+}
+
+/* Numbers and formats the whole batch. Numbers are taken only when lines are out (finish_lines), so
+ * a batch that failed is simply formatted anew. */
+static void format_batch(struct audit *audit)
+{
+    json_reset(&audit->lines);
+    audit->sent = audit->finished = 0;
+    if (audit->ends_cap < audit->batch.count) {
+        audit->ends_cap = audit->batch.cap;
+        audit->ends = reallocarray(audit->ends, audit->ends_cap, sizeof(*audit->ends));
+        if (audit->ends == NULL)
+            abort();
+    }
+    for (size_t i = 0; i < audit->batch.count; i++) {
+        const struct entry *entry = &audit->batch.entries[i];
+        format_line(audit, audit->seq + i, entry->ts_ms, entry_fields(&audit->batch, entry));
+        audit->ends[i] = audit->lines.len;
+    }
+}
+
+static void observe(struct audit *audit, size_t start, size_t end)
+{
+    pthread_mutex_lock(&audit->observer_lock);
+    if (audit->observer != NULL)
+        audit->observer(audit->observer_arg, (struct str){audit->lines.data + start, end - start});
+    pthread_mutex_unlock(&audit->observer_lock);
+}
+
+/* Everything that whole lines being out means: numbers taken, waiters told, readers shown. */
+static void finish_lines(struct audit *audit)
+{
+    while (audit->finished < audit->batch.count && audit->ends[audit->finished] <= audit->sent) {
+        size_t i = audit->finished++;
+        struct entry *entry = &audit->batch.entries[i];
+        audit->seq++;
+        atomic_fetch_add_explicit(&audit->count, 1, memory_order_relaxed);
+        atomic_fetch_sub(&audit->queued, entry_cost(entry->len));
+        tell(entry, true);
+        observe(audit, i > 0 ? audit->ends[i - 1] : 0, audit->ends[i]);
+    }
+}
+
+/* Writes on until all is out. False: errno says why not; what is out is accounted for. */
+static bool send_lines(struct audit *audit)
+{
+    if (audit->none)
+        audit->sent = audit->lines.len;
+    while (audit->sent < audit->lines.len) {
+        ssize_t n =
+            write_some(audit, audit->lines.data + audit->sent, audit->lines.len - audit->sent);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            int cause = n == 0 ? ENOSPC : errno;
+            finish_lines(audit);
+            errno = cause;
+            return false;
+        }
+        audit->sent += (size_t)n;
+    }
+    finish_lines(audit);
+    return true;
+}
+
+static size_t line_start(const struct audit *audit, size_t line)
+{
+    return line > 0 ? audit->ends[line - 1] : 0;
+}
+
+/* Half a line at the end of a file is cut off again. Elsewhere it is out for good and must be
+ * finished first, whatever comes. Returns whether a torn line remains. */
+static bool untear(struct audit *audit)
+{
+    size_t start = line_start(audit, audit->finished);
+    size_t torn = audit->sent - start;
+    if (torn == 0)
+        return false;
+    struct stat st;
+    if (!audit->regular || fstat(audit->fd, &st) != 0 || st.st_size < (off_t)torn ||
+        ftruncate(audit->fd, st.st_size - (off_t)torn) != 0)
+        return true;
+    audit->sent = start;
+    return false;
+}
+
+/* The log cannot be written: nobody is to wait for that. With audit-required, records of requests
+ * that wait are dropped, as their requests are refused; all others stay for later. */
+static void release_waiters(struct audit *audit, struct batch *batch, size_t from)
+{
+    for (size_t i = from; i < batch->count; i++) {
+        struct entry *entry = &batch->entries[i];
+        if (entry->written == NULL)
+            continue;
+        tell(entry, !audit->required);
+        if (audit->required) {
+            atomic_fetch_sub(&audit->queued, entry_cost(entry->len));
+            atomic_fetch_add(&audit->lost, 1);
+            entry->len = SIZE_MAX; /* dropped; compact() leaves it out */
+        }
+    }
+}
+
+/* Keeps the entries from `from` on that were not dropped. */
+static void compact(struct batch *batch, size_t from)
+{
+    size_t kept = 0;
+    for (size_t i = from; i < batch->count; i++)
+        if (batch->entries[i].len != SIZE_MAX)
+            batch->entries[kept++] = batch->entries[i];
+    batch->count = kept;
+    if (kept == 0)
+        batch_reset(batch);
+}
+
+static uint64_t add_lost_record(struct audit *audit)
+{
+    uint64_t lost = atomic_load(&audit->lost);
+    if (lost == audit->lost_reported)
+        return lost;
+    struct json fields = {0};
+    json_text(&fields, "kind", STR("lost"));
+    json_number(&fields, "count", (int64_t)(lost - audit->lost_reported));
+    struct entry entry = {.ts_ms = now_ms(CLOCK_REALTIME)};
+    batch_add(&audit->batch, (struct str){fields.data, fields.len}, &entry);
+    atomic_fetch_add(&audit->queued, entry_cost(fields.len));
+    json_free(&fields);
+    return lost;
+}
+
+static void drop_last(struct audit *audit)
+{
+    const struct entry *last = &audit->batch.entries[--audit->batch.count];
+    atomic_fetch_sub(&audit->queued, entry_cost(last->len));
+}
+
+/* ---- the writer ---- */
+
+static void wait_ms(struct audit *audit, int ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += ms / 1000;
+    until.tv_nsec += ms % 1000 * 1000000L;
+    if (until.tv_nsec >= 1000000000L) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000L;
+    }
+    pthread_cond_timedwait(&audit->wake, &audit->lock, &until);
+}
+
+static int64_t remaining_ms(int64_t deadline)
+{
+    int64_t left = deadline - now_ms(CLOCK_MONOTONIC);
+    return left > 0 ? left : 0;
+}
+
+/* Sleeps between two tries, but lets go whoever hands over a record meanwhile and waits for it.
+ * Returns false when the log is being closed and patience has run out. */
+static bool pause_failing(struct audit *audit, int pause_ms, int64_t *close_deadline)
+{
+    int64_t until = now_ms(CLOCK_MONOTONIC) + pause_ms;
+    pthread_mutex_lock(&audit->lock);
+    while (remaining_ms(until) > 0) {
+        release_waiters(audit, &audit->pending, 0);
+        compact(&audit->pending, 0);
+        if (audit->stop && *close_deadline == 0)
+            *close_deadline = now_ms(CLOCK_MONOTONIC) + CLOSE_PATIENCE_MS;
+        if (*close_deadline != 0 && remaining_ms(*close_deadline) == 0)
+            break;
+        wait_ms(audit, (int)remaining_ms(until));
+    }
+    pthread_mutex_unlock(&audit->lock);
+    return *close_deadline == 0 || remaining_ms(*close_deadline) > 0;
+}
+
+static void begin_failing(struct audit *audit, int cause)
+{
+    if (atomic_exchange(&audit->failing, true))
+        return;
+    log_line("audit-log %s cannot be written: %s; %s", audit->path,
+             cause == EAGAIN ? "its reader does not take any more" : strerror(cause),
+             audit->required ? "new requests are refused until it can"
+                             : "records wait, and are counted when there is no more room");
+}
+
+static void end_failing(struct audit *audit)
+{
+    if (atomic_exchange(&audit->failing, false))
+        log_line("audit-log %s can be written again; %llu records were lost so far", audit->path,
+                 atomic_load(&audit->lost));
+}
+
+/* Gets the batch out whatever it takes. False: given up, the log is being closed. */
+static bool write_batch(struct audit *audit)
+{
+    int pause_ms = RETRY_FIRST_MS;
+    int64_t close_deadline = 0;
+    for (;;) {
+        uint64_t lost = add_lost_record(audit);
+        format_batch(audit);
+        bool sent = send_lines(audit);
+        while (!sent) {
+            int cause = errno;
+            begin_failing(audit, cause);
+            bool torn = untear(audit);
+            release_waiters(audit, &audit->batch, audit->finished + torn);
+            if (!torn)
+                break;
+            if (!pause_failing(audit, pause_ms, &close_deadline))
+                return false;
+            /* Only the rest of the torn line: what follows is formatted anew. */
+            audit->lines.len = audit->ends[audit->finished];
+            sent = send_lines(audit);
+        }
+        if (audit->finished == audit->batch.count) {
+            audit->lost_reported = lost;
+            batch_reset(&audit->batch);
+            end_failing(audit);
+            return true;
+        }
+        if (lost != audit->lost_reported)
+            drop_last(audit); /* the record of losses, which is made anew with a higher count */
+        compact(&audit->batch, audit->finished);
+        if (!sent && !pause_failing(audit, pause_ms, &close_deadline))
+            return false;
+        if (!sent && audit->regular && pause_ms < RETRY_LAST_MS)
+            pause_ms *= 2;
+        reopen_if_asked(audit);
+    }
+}
+
+/* Takes what was handed over; waits when there is nothing. False: the log is being closed and all
+ * is out. */
+static bool take_batch(struct audit *audit)
+{
+    pthread_mutex_lock(&audit->lock);
+    while (audit->pending.count == 0 && !audit->stop && !atomic_load(&audit->reopen) &&
+           atomic_load(&audit->lost) == audit->lost_reported) {
+        audit->idle = true;
+        pthread_cond_wait(&audit->wake, &audit->lock);
+        audit->idle = false;
+    }
+    struct batch empty = audit->batch;
+    audit->batch = audit->pending;
+    audit->pending = empty;
+    bool more =
+        audit->batch.count > 0 || !audit->stop || atomic_load(&audit->lost) != audit->lost_reported;
+    pthread_mutex_unlock(&audit->lock);
+    return more;
+}
+
+static void *writer(void *arg)
+{
+    struct audit *audit = arg;
+    while (take_batch(audit)) {
+        reopen_if_asked(audit);
+        if (!write_batch(audit)) {
+            log_line("audit-log %s: %zu records could not be written before the end", audit->path,
+                     audit->batch.count - audit->finished);
+            break;
+        }
+    }
+    return NULL;
+}
+
+/* ---- the outside ---- */
+
+static void free_audit(struct audit *audit)
+{
+    close_log(audit);
+    batch_free(&audit->pending);
+    batch_free(&audit->batch);
+    json_free(&audit->lines);
+    free(audit->ends);
+    free(audit->path);
+    free(audit);
+}
+
+static int choose_log(struct audit *audit, struct srt_err *err)
+{
+    if (audit->none)
+        return 0;
+    if (strcmp(audit->path, "stderr") != 0)
+        return use_log(audit, err);
+    struct stat st;
+    if (fstat(STDERR_FILENO, &st) != 0)
+        return srt_err_set(err, "audit-log stderr: %s", strerror(errno));
+    audit->fd = STDERR_FILENO;
+    audit->regular = S_ISREG(st.st_mode);
+    return 0;
+}
+
+struct audit *audit_open(const struct audit_config *config, struct srt_err *err)
+{
+    struct audit *audit = calloc(1, sizeof(*audit));
+    if (audit == NULL || (audit->path = strdup(config->path)) == NULL)
+        abort();
+    audit->fd = -1;
+    audit->required = config->required;
+    audit->none = strcmp(config->path, "none") == 0;
+    audit->queue_bytes = config->queue_bytes != 0 ? config->queue_bytes : AUDIT_QUEUE_BYTES;
+    if (choose_log(audit, err) != 0) {
+        free_audit(audit);
+        return NULL;
+    }
+
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&audit->wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pthread_mutex_init(&audit->lock, NULL);
+    pthread_mutex_init(&audit->observer_lock, NULL);
+    int failed = pthread_create(&audit->thread, NULL, writer, audit);
+    if (failed != 0) {
+        srt_err_set(err, "the audit writer cannot be started: %s", strerror(failed));
+        free_audit(audit);
+        return NULL;
+    }
+    return audit;
+}
+
+void audit_close(struct audit *audit)
+{
+    if (audit == NULL)
+        return;
+    pthread_mutex_lock(&audit->lock);
+    audit->stop = true;
+    pthread_cond_signal(&audit->wake);
+    pthread_mutex_unlock(&audit->lock);
+    pthread_join(audit->thread, NULL);
+    pthread_cond_destroy(&audit->wake);
+    pthread_mutex_destroy(&audit->lock);
+    pthread_mutex_destroy(&audit->observer_lock);
+    free_audit(audit);
+}
+
+void audit_reopen(struct audit *audit)
+{
+    pthread_mutex_lock(&audit->lock);
+    atomic_store(&audit->reopen, true);
+    pthread_cond_signal(&audit->wake);
+    pthread_mutex_unlock(&audit->lock);
+}
+
+bool audit_healthy(const struct audit *audit)
+{
+    return !audit->required || !atomic_load_explicit(&audit->failing, memory_order_relaxed);
+}
+
+bool audit_waits(const struct audit *audit)
+{
+    return !audit->none &&
+           (audit->required || !atomic_load_explicit(&audit->failing, memory_order_relaxed));
+}
+
+bool audit_submit(struct audit *audit, struct str fields, audit_written_fn *written, void *arg,
+                  uint64_t ticket)
+{
+    size_t cost = entry_cost(fields.len);
+    bool refused = written != NULL && audit->required && atomic_load(&audit->failing);
+    if (refused || atomic_fetch_add(&audit->queued, cost) + cost > audit->queue_bytes) {
+        if (!refused)
+            atomic_fetch_sub(&audit->queued, cost);
+        atomic_fetch_add(&audit->lost, 1);
+        return false;
+    }
+    struct entry entry = {.written = audit->none ? NULL : written, .arg = arg, .ticket = ticket};
+    pthread_mutex_lock(&audit->lock);
+    /* Within the lock, so that the times of the log go the way of its numbers. */
+    entry.ts_ms = now_ms(CLOCK_REALTIME);
+    batch_add(&audit->pending, fields, &entry);
+    bool wake = audit->idle || (written != NULL && atomic_load(&audit->failing));
+    if (wake)
+        pthread_cond_signal(&audit->wake);
+    pthread_mutex_unlock(&audit->lock);
+    return true;
+}
+
+void audit_observe(struct audit *audit, void (*line)(void *arg, struct str line), void *arg)
+{
+    pthread_mutex_lock(&audit->observer_lock);
+    audit->observer = line;
+    audit->observer_arg = arg;
+    pthread_mutex_unlock(&audit->observer_lock);
+}
+
+uint64_t audit_lost(const struct audit *audit)
+{
+    return atomic_load(&audit->lost);
+}
+
+uint64_t audit_count(const struct audit *audit)
+{
+    return atomic_load(&audit->count);
+}

@@ -1,1 +1,204 @@
 #include "record/json.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void reserve(struct json *json, size_t more)
+{
+    if (json->cap - json->len >= more)
+        return;
+    size_t cap = json->cap != 0 ? json->cap : 256;
+    while (cap - json->len < more)
+        cap *= 2;
+    json->data = realloc(json->data, cap);
+    if (json->data == NULL)
+        abort();
+    json->cap = cap;
+}
+
+static void put(struct json *json, const char *bytes, size_t len)
+{
+    if (len == 0)
+        return;
+    reserve(json, len);
+    memcpy(json->data + json->len, bytes, len);
+    json->len += len;
+}
+
+static void put_byte(struct json *json, char byte)
+{
+    reserve(json, 1);
+    json->data[json->len++] = byte;
+}
+
+static void put_escape(struct json *json, unsigned code)
+{
+    static const char hex[] = "0123456789abcdef";
+    const char escape[6] = {
+        '\\', 'u', hex[code >> 12 & 15], hex[code >> 8 & 15], hex[code >> 4 & 15], hex[code & 15]};
+    put(json, escape, sizeof(escape));
+}
+
+/* The length of the well-formed UTF-8 sequence at `s` (RFC 3629 4: no overlong forms, no
+ * surrogates, nothing above U+10FFFF), or 0. `s` is not empty. */
+static size_t utf8_sequence(struct str s, unsigned *code)
+{
+    static const struct {
+        unsigned char first, last, second_first, second_last, len;
+    } rows[] = {
+        {0x00, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
+        {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
+        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
+    };
+    const unsigned char *bytes = (const unsigned char *)s.p;
+    for (size_t row = 0; row < sizeof(rows) / sizeof(rows[0]); row++) {
+        if (bytes[0] < rows[row].first || bytes[0] > rows[row].last)
+            continue;
+        size_t len = rows[row].len;
+        if (len > s.len)
+            return 0;
+        if (len > 1 && (bytes[1] < rows[row].second_first || bytes[1] > rows[row].second_last))
+            return 0;
+        *code = len == 1 ? bytes[0] : bytes[0] & (0x7fu >> len);
+        for (size_t i = 1; i < len; i++) {
+            if ((bytes[i] & 0xc0) != 0x80)
+                return 0;
+            *code = *code << 6 | (bytes[i] & 0x3f);
+        }
+        return len;
+    }
+    return 0;
+}
+
+/* C0, DEL and C1 move a terminal's cursor; U+2028 and U+2029 end a line for JavaScript. */
+static bool needs_escape(unsigned code)
+{
+    return code < 0x20 || (code >= 0x7f && code <= 0x9f) || code == 0x2028 || code == 0x2029;
+}
+
+static void put_quoted(struct json *json, struct str value)
+{
+    put_byte(json, '"');
+    while (value.len > 0) {
+        size_t plain = 0;
+        while (plain < value.len) {
+            unsigned char c = (unsigned char)value.p[plain];
+            if (c < 0x20 || c >= 0x7f || c == '"' || c == '\\')
+                break;
+            plain++;
+        }
+        put(json, value.p, plain);
+        value = str_from(value, plain);
+        if (value.len == 0)
+            break;
+
+        unsigned code = 0;
+        size_t len = utf8_sequence(value, &code);
+        if (len == 0) {
+            put_escape(json, (unsigned char)value.p[0]);
+            len = 1;
+        } else if (needs_escape(code)) {
+            put_escape(json, code);
+        } else {
+            if (code == '"' || code == '\\')
+                put_byte(json, '\\');
+            put(json, value.p, len);
+        }
+        value = str_from(value, len);
+    }
+    put_byte(json, '"');
+}
+
+static void put_key(struct json *json, const char *key)
+{
+    if (json->comma)
+        put_byte(json, ',');
+    json->comma = true;
+    if (key != NULL) {
+        put_byte(json, '"');
+        put(json, key, strlen(key));
+        put(json, "\":", 2);
+    }
+}
+
+void json_reset(struct json *json)
+{
+    json->len = 0;
+    json->comma = false;
+}
+
+void json_free(struct json *json)
+{
+    free(json->data);
+    *json = (struct json){0};
+}
+
+void json_object_open(struct json *json, const char *key)
+{
+    put_key(json, key);
+    put_byte(json, '{');
+    json->comma = false;
+}
+
+void json_object_close(struct json *json)
+{
+    put_byte(json, '}');
+    json->comma = true;
+}
+
+void json_array_open(struct json *json, const char *key)
+{
+    put_key(json, key);
+    put_byte(json, '[');
+    json->comma = false;
+}
+
+void json_array_close(struct json *json)
+{
+    put_byte(json, ']');
+    json->comma = true;
+}
+
+void json_text(struct json *json, const char *key, struct str value)
+{
+    put_key(json, key);
+    if (value.p == NULL)
+        put(json, "null", 4);
+    else
+        put_quoted(json, value);
+}
+
+void json_number(struct json *json, const char *key, int64_t value)
+{
+    char digits[24];
+    int len = snprintf(digits, sizeof(digits), "%" PRId64, value);
+    put_key(json, key);
+    put(json, digits, (size_t)len);
+}
+
+void json_bool(struct json *json, const char *key, bool value)
+{
+    put_key(json, key);
+    if (value)
+        put(json, "true", 4);
+    else
+        put(json, "false", 5);
+}
+
+void json_none(struct json *json, const char *key)
+{
+    json_text(json, key, STR_NULL);
+}
+
+void json_raw(struct json *json, const char *key, struct str value)
+{
+    put_key(json, key);
+    put(json, value.p, value.len);
+}
+
+void json_newline(struct json *json)
+{
+    put_byte(json, '\n');
+    json->comma = false;
+}

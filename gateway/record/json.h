@@ -2,9 +2,9 @@
  * JSON out: a writer into one growing buffer. For input the owners use jansson.
  *
  * Bytes that are not valid UTF-8 are written as \u00XX of the byte, control bytes and U+2028/9 are
- * escaped, so one object is always one line. Ownership: the caller's buffer; json_free() releases it,
- * json_reset() keeps the storage for the next object. Thread: one at a time. Failure: running out of
- * memory aborts.
+ * escaped, so one object is always one line. Ownership: the caller's buffer; json_free() releases
+ * it, json_reset() keeps the storage for the next object. Thread: one at a time. Failure: running
+ * out of memory aborts.
  */
 #ifndef RECORD_JSON_H
 #define RECORD_JSON_H
@@ -30,7 +30,7 @@ void json_array_close(struct json *json);
 void json_text(struct json *json, const char *key, struct str value); /* p == NULL: null */
 void json_number(struct json *json, const char *key, int64_t value);
 void json_bool(struct json *json, const char *key, bool value);
-void json_null(struct json *json, const char *key);
+void json_none(struct json *json, const char *key); /* null; jansson owns the name json_null */
 void json_raw(struct json *json, const char *key, struct str value); /* already JSON */
 void json_newline(struct json *json);
 

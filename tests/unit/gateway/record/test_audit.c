@@ -1,0 +1,423 @@
+#include "record/audit.h"
+
+#include "srt/cleanup.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+/* A folder of its own for each test, and a log in it. */
+struct place {
+    char dir[64], log[96], other[96];
+};
+
+static int make_place(void **state)
+{
+    struct place *place = calloc(1, sizeof(*place));
+    strcpy(place->dir, "/tmp/srt-audit-XXXXXX");
+    assert_non_null(mkdtemp(place->dir));
+    snprintf(place->log, sizeof(place->log), "%s/audit.jsonl", place->dir);
+    snprintf(place->other, sizeof(place->other), "%s/audit.jsonl.1", place->dir);
+    *state = place;
+    return 0;
+}
+
+static int drop_place(void **state)
+{
+    struct place *place = *state;
+    unlink(place->log);
+    unlink(place->other);
+    rmdir(place->dir);
+    free(place);
+    return 0;
+}
+
+static struct audit *open_audit(const char *path, bool required, size_t queue_bytes)
+{
+    struct srt_err err;
+    struct audit_config config = {path, required, queue_bytes};
+    struct audit *audit = audit_open(&config, &err);
+    if (audit == NULL)
+        print_error("%s\n", err.text);
+    assert_non_null(audit);
+    return audit;
+}
+
+/* What a worker waits for. */
+struct waiter {
+    sem_t told;
+    bool go;
+};
+
+static void on_written(void *arg, uint64_t ticket, bool go)
+{
+    struct waiter *waiter = arg;
+    (void)ticket;
+    waiter->go = go;
+    sem_post(&waiter->told);
+}
+
+static bool submit_and_wait(struct audit *audit, const char *fields, bool *go)
+{
+    struct waiter waiter;
+    sem_init(&waiter.told, 0, 0);
+    if (!audit_submit(audit, str_of(fields), on_written, &waiter, 1))
+        return false;
+    while (sem_wait(&waiter.told) != 0)
+        ;
+    sem_destroy(&waiter.told);
+    *go = waiter.go;
+    return true;
+}
+
+static void submit(struct audit *audit, const char *fields)
+{
+    assert_true(audit_submit(audit, str_of(fields), NULL, NULL, 0));
+}
+
+/* Adds the records of a log to `records` (an array); every line must be whole and valid. */
+static void read_log(const char *path, json_t *records)
+{
+    autofclose FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    char *line = NULL;
+    size_t cap = 0;
+    for (ssize_t len; (len = getline(&line, &cap, file)) > 0;) {
+        assert_int_equal(line[len - 1], '\n');
+        json_t *record = json_loadb(line, (size_t)len, JSON_REJECT_DUPLICATES, NULL);
+        assert_non_null(record);
+        assert_string_equal(json_string_value(json_object_get(record, "schema")), "srt.audit/1");
+        json_array_append_new(records, record);
+    }
+    free(line);
+}
+
+static long long number(const json_t *records, size_t index, const char *key)
+{
+    return json_integer_value(json_object_get(json_array_get(records, index), key));
+}
+
+static const char *word(const json_t *records, size_t index, const char *key)
+{
+    return json_string_value(json_object_get(json_array_get(records, index), key));
+}
+
+static void numbers_have_no_gaps(const json_t *records)
+{
+    for (size_t i = 0; i < json_array_size(records); i++)
+        assert_int_equal(number(records, i, "seq"), i);
+}
+
+/* The sum that the `lost` records of a log tell. */
+static long long losses(const json_t *records)
+{
+    long long sum = 0;
+    for (size_t i = 0; i < json_array_size(records); i++)
+        if (strcmp(word(records, i, "kind"), "lost") == 0)
+            sum += number(records, i, "count");
+    return sum;
+}
+
+static void a_record_is_one_line_with_time_and_number(void **state)
+{
+    const struct place *place = *state;
+    struct audit *audit = open_audit(place->log, true, 0);
+    bool go = false;
+    assert_true(audit_waits(audit));
+    assert_true(submit_and_wait(audit, "\"kind\":\"decision\",\"id\":\"a\"", &go));
+    assert_true(go);
+    submit(audit, "\"kind\":\"close\",\"id\":\"a\"");
+    audit_close(audit);
+
+    json_t *records = json_array();
+    read_log(place->log, records);
+    assert_int_equal(json_array_size(records), 2);
+    numbers_have_no_gaps(records);
+    assert_string_equal(word(records, 0, "kind"), "decision");
+    assert_string_equal(word(records, 1, "kind"), "close");
+    const char *ts = word(records, 0, "ts");
+    assert_int_equal(strlen(ts), strlen("2026-01-02T03:04:05.678Z"));
+    assert_int_equal(ts[10], 'T');
+    assert_int_equal(ts[19], '.');
+    assert_int_equal(ts[23], 'Z');
+    json_decref(records);
+
+    struct stat st;
+    assert_int_equal(stat(place->log, &st), 0);
+    assert_int_equal(st.st_mode & 0137, 0); /* 0640 whatever the umask adds to it */
+}
+
+static void a_missing_directory_is_refused(void **state)
+{
+    const struct place *place = *state;
+    char path[128];
+    struct srt_err err;
+    snprintf(path, sizeof(path), "%s/none/audit.jsonl", place->dir);
+    struct audit_config config = {path, true, 0};
+    assert_null(audit_open(&config, &err));
+    assert_non_null(strstr(err.text, path));
+    config.path = place->dir;
+    assert_null(audit_open(&config, &err));
+}
+
+static void none_takes_everything_and_nobody_waits(void **state)
+{
+    (void)state;
+    struct audit *audit = open_audit("none", true, 0);
+    assert_false(audit_waits(audit));
+    assert_true(audit_submit(audit, STR("\"kind\":\"close\""), on_written, NULL, 1));
+    assert_true(audit_healthy(audit));
+    audit_close(audit);
+}
+
+static void half_a_line_of_a_killed_process_stays_alone(void **state)
+{
+    const struct place *place = *state;
+    int fd = open(place->log, O_CREAT | O_WRONLY, 0600);
+    assert_int_equal(write(fd, "{\"half", 6), 6);
+    close(fd);
+    struct audit *audit = open_audit(place->log, true, 0);
+    submit(audit, "\"kind\":\"close\"");
+    audit_close(audit);
+    autofclose FILE *file = fopen(place->log, "r");
+    char line[256];
+    assert_non_null(fgets(line, sizeof(line), file));
+    assert_string_equal(line, "{\"half\n");
+    assert_non_null(fgets(line, sizeof(line), file));
+    json_t *record = json_loads(line, 0, NULL);
+    assert_non_null(record);
+    json_decref(record);
+}
+
+struct flood {
+    struct audit *audit;
+    int count;
+};
+
+static void *flood(void *arg)
+{
+    struct flood *flood = arg;
+    for (int i = 0; i < flood->count; i++)
+        submit(flood->audit, "\"kind\":\"close\",\"id\":\"0123456789\"");
+    return NULL;
+}
+
+static void rotation_under_load_loses_and_doubles_nothing(void **state)
+{
+    const struct place *place = *state;
+    enum { THREADS = 3, EACH = 5000 };
+    struct audit *audit = open_audit(place->log, true, 64 << 20);
+    pthread_t threads[THREADS];
+    struct flood work = {audit, EACH};
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, flood, &work), 0);
+    while (audit_count(audit) < THREADS * EACH / 3)
+        sched_yield();
+    assert_int_equal(rename(place->log, place->other), 0);
+    audit_reopen(audit);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    bool go;
+    assert_true(submit_and_wait(audit, "\"kind\":\"close\",\"id\":\"last\"", &go));
+    audit_close(audit);
+
+    json_t *records = json_array();
+    read_log(place->other, records);
+    assert_true(json_array_size(records) > 0);
+    read_log(place->log, records);
+    assert_int_equal(json_array_size(records), THREADS * EACH + 1);
+    numbers_have_no_gaps(records);
+    json_decref(records);
+}
+
+static void a_deleted_log_begins_anew_without_being_asked(void **state)
+{
+    const struct place *place = *state;
+    struct audit *audit = open_audit(place->log, true, 0);
+    bool go;
+    assert_true(submit_and_wait(audit, "\"kind\":\"close\",\"id\":\"a\"", &go));
+    assert_int_equal(unlink(place->log), 0);
+    assert_true(submit_and_wait(audit, "\"kind\":\"close\",\"id\":\"b\"", &go));
+    audit_close(audit);
+    json_t *records = json_array();
+    read_log(place->log, records);
+    assert_int_equal(json_array_size(records), 1);
+    assert_string_equal(word(records, 0, "id"), "b");
+    json_decref(records);
+}
+
+/* A file size limit behaves like a full disk: a short write first, then an error. */
+static void set_file_limit(rlim_t bytes)
+{
+    struct rlimit limit;
+    getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void a_full_disk_refuses_and_recovers_when_required(void **state)
+{
+    const struct place *place = *state;
+    struct audit *audit = open_audit(place->log, true, 0);
+    bool go = false;
+    set_file_limit(300);
+    assert_true(submit_and_wait(audit, "\"kind\":\"decision\",\"id\":\"first\"", &go));
+    assert_true(go);
+    int refused = 0;
+    /* Waiters are refused at once, then nobody is taken who would wait. */
+    while (submit_and_wait(audit, "\"kind\":\"decision\",\"id\":\"fits-or-not\"", &go))
+        refused += !go;
+    assert_true(refused > 0);
+    assert_false(audit_healthy(audit));
+    submit(audit, "\"kind\":\"close\",\"id\":\"first\""); /* nobody waits: kept for later */
+
+    set_file_limit(RLIM_INFINITY);
+    while (!audit_healthy(audit))
+        sched_yield();
+    assert_true(submit_and_wait(audit, "\"kind\":\"decision\",\"id\":\"after\"", &go));
+    assert_true(go);
+    uint64_t lost = audit_lost(audit);
+    assert_int_equal(lost, refused + 1);
+    audit_close(audit);
+
+    json_t *records = json_array();
+    read_log(place->log, records);
+    numbers_have_no_gaps(records);
+    bool closed = false;
+    for (size_t i = 0; i < json_array_size(records); i++)
+        closed |= strcmp(word(records, i, "kind"), "close") == 0;
+    assert_int_equal(losses(records), lost);
+    assert_true(closed);
+    json_decref(records);
+}
+
+static void a_full_disk_stops_nobody_when_not_required(void **state)
+{
+    const struct place *place = *state;
+    struct audit *audit = open_audit(place->log, false, 4096);
+    bool go = false;
+    int taken = 0;
+    set_file_limit(300);
+    while (submit_and_wait(audit, "\"kind\":\"decision\",\"id\":\"x\"", &go)) {
+        assert_true(go);
+        taken++;
+    }
+    assert_true(audit_healthy(audit));
+    assert_false(audit_waits(audit));
+
+    set_file_limit(RLIM_INFINITY);
+    while (!audit_waits(audit))
+        sched_yield();
+    audit_close(audit);
+    json_t *records = json_array();
+    read_log(place->log, records);
+    numbers_have_no_gaps(records);
+    assert_int_equal(json_array_size(records), taken + 1); /* all that were taken, and the loss */
+    assert_int_equal(losses(records), 1);
+    json_decref(records);
+}
+
+static void a_reader_that_stopped_stalls_nobody(void **state)
+{
+    const struct place *place = *state;
+    assert_int_equal(mkfifo(place->log, 0600), 0);
+    autoclose int reader = open(place->log, O_RDONLY | O_NONBLOCK);
+    assert_true(reader >= 0);
+    assert_true(fcntl(reader, F_SETPIPE_SZ, 4096) >= 4096);
+    struct audit *audit = open_audit(place->log, false, 32 << 10);
+    bool go = false;
+    uint64_t taken = 0;
+    while (submit_and_wait(audit, "\"kind\":\"decision\",\"id\":\"x\"", &go)) {
+        assert_true(go);
+        taken++;
+    }
+    assert_int_equal(audit_lost(audit), 1);
+
+    /* The reader comes back: whole lines in order, then the loss. */
+    char buffer[4096];
+    json_t *records = json_array();
+    FILE *copy = fopen(place->other, "w");
+    while (audit_count(audit) < taken + 1) {
+        ssize_t n = read(reader, buffer, sizeof(buffer));
+        if (n > 0)
+            assert_int_equal(fwrite(buffer, 1, (size_t)n, copy), n);
+    }
+    for (ssize_t n; (n = read(reader, buffer, sizeof(buffer))) > 0;)
+        assert_int_equal(fwrite(buffer, 1, (size_t)n, copy), n);
+    fclose(copy);
+    audit_close(audit);
+    read_log(place->other, records);
+    assert_int_equal(json_array_size(records), taken + 1);
+    numbers_have_no_gaps(records);
+    assert_int_equal(losses(records), 1);
+    json_decref(records);
+}
+
+static void closing_a_stuck_log_ends(void **state)
+{
+    const struct place *place = *state;
+    assert_int_equal(mkfifo(place->log, 0600), 0);
+    autoclose int reader = open(place->log, O_RDONLY | O_NONBLOCK);
+    struct audit *audit = open_audit(place->log, true, 0);
+    for (int i = 0; i < 2000; i++)
+        (void)audit_submit(audit,
+                           STR("\"kind\":\"close\",\"id\":\"012345678901234567890123456789\""),
+                           NULL, NULL, 0);
+    audit_close(audit);
+    assert_true(reader >= 0);
+}
+
+static void note_line(void *arg, struct str line)
+{
+    struct str *last = arg;
+    free((void *)(uintptr_t)last->p);
+    *last = (struct str){strndup(line.p, line.len), line.len};
+}
+
+static void an_observer_sees_whole_lines(void **state)
+{
+    (void)state;
+    struct str last = STR_NULL;
+    struct audit *audit = open_audit("none", true, 0);
+    audit_observe(audit, note_line, &last);
+    submit(audit, "\"kind\":\"close\"");
+    while (audit_count(audit) == 0)
+        sched_yield();
+    audit_observe(audit, NULL, NULL);
+    submit(audit, "\"kind\":\"detach\"");
+    audit_close(audit);
+    assert_non_null(last.p);
+    assert_non_null(strstr(last.p, "\"kind\":\"close\"}\n"));
+    free((void *)(uintptr_t)last.p);
+}
+
+#define CASE(test) cmocka_unit_test_setup_teardown(test, make_place, drop_place)
+
+int main(void)
+{
+    signal(SIGXFSZ, SIG_IGN);
+    const struct CMUnitTest tests[] = {
+        CASE(a_record_is_one_line_with_time_and_number),
+        CASE(a_missing_directory_is_refused),
+        CASE(none_takes_everything_and_nobody_waits),
+        CASE(half_a_line_of_a_killed_process_stays_alone),
+        CASE(rotation_under_load_loses_and_doubles_nothing),
+        CASE(a_deleted_log_begins_anew_without_being_asked),
+        CASE(a_full_disk_refuses_and_recovers_when_required),
+        CASE(a_full_disk_stops_nobody_when_not_required),
+        CASE(a_reader_that_stopped_stalls_nobody),
+        CASE(closing_a_stuck_log_ends),
+        CASE(an_observer_sees_whole_lines),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
