@@ -1,1 +1,228 @@
 #include "session/snapshot.h"
+
+#include "dns/resolver.h"
+#include "filters/guard.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+static void *allocate(size_t count, size_t size)
+{
+    void *memory = calloc(count != 0 ? count : 1, size);
+    if (memory == NULL)
+        abort();
+    return memory;
+}
+
+struct place snapshot_place(const struct gateway_config *config, const char *section,
+                            const char *name, const char *key, bool *written)
+{
+    for (size_t i = 0; i < config->doc.count; i++) {
+        const struct ini_entry *entry = &config->doc.entries[i];
+        if (entry->key != NULL && strcmp(entry->key, key) == 0 &&
+            strcmp(entry->section, section) == 0 && strcmp(entry->name, name) == 0) {
+            *written = true;
+            return entry->place;
+        }
+    }
+    *written = false;
+    return (struct place){config->doc.file_count > 0 ? config->doc.files[0].path : "", 0, 0};
+}
+
+/* ---- what this version does not do is refused by its name ---- */
+
+static void refuse_key(const struct gateway_config *config, const char *section, const char *name,
+                       const char *key, const char *what, struct faults *faults)
+{
+    bool written;
+    struct place place = snapshot_place(config, section, name, key, &written);
+    faults_add(faults, FAULT_ERROR, place, "%s: %s not available in this version", key, what);
+}
+
+static void refuse_unbuilt_listens(const struct gateway_config *config, struct faults *faults)
+{
+    for (size_t i = 0; i < config->listen_count; i++) {
+        const struct config_listen *listen = &config->listens[i];
+        if (listen->auth == AUTH_TOKEN)
+            refuse_key(config, "listen", listen->name, "auth", "tokens are", faults);
+        if (listen->proxy_protocol)
+            refuse_key(config, "listen", listen->name, "proxy-protocol", "the PROXY protocol is",
+                       faults);
+    }
+}
+
+static void refuse_unbuilt_clients(const struct gateway_config *config, struct faults *faults)
+{
+    for (size_t i = 0; i < config->client_count; i++) {
+        const struct config_client *client = &config->clients[i];
+        bool from_file = false;
+        (void)snapshot_place(config, "client", client->name, "token-file", &from_file);
+        if (client->has_token)
+            refuse_key(config, "client", client->name, from_file ? "token-file" : "token-sha256",
+                       "tokens are", faults);
+        if (client->max_tunnels != 0)
+            refuse_key(config, "client", client->name, "max-tunnels", "budgets are", faults);
+        if (client->connect_rate.count != 0)
+            refuse_key(config, "client", client->name, "connect-rate", "budgets are", faults);
+        if (client->bytes_up.count != 0)
+            refuse_key(config, "client", client->name, "bytes-up", "budgets are", faults);
+    }
+}
+
+static void refuse_unbuilt(const struct gateway_config *config, struct faults *faults)
+{
+    if (config->audit_format == AUDIT_SQUID)
+        refuse_key(config, "gateway", "", "audit-format", "squid is", faults);
+    refuse_unbuilt_listens(config, faults);
+    refuse_unbuilt_clients(config, faults);
+    for (size_t i = 0; i < config->policy_count; i++)
+        if (config->policies[i].filters.count > 0)
+            faults_add(faults, FAULT_ERROR, config->policies[i].filters.items[0].place,
+                       "filters: modules are not available in this version");
+    for (size_t i = 0; i < config->filter_count; i++)
+        faults_add(faults, FAULT_ERROR, config->filters[i].place,
+                   "[filter %s]: modules are not available in this version",
+                   config->filters[i].name);
+}
+
+/* ---- building ---- */
+
+static void check_resolver(const struct gateway_config *config, struct faults *faults)
+{
+    struct srt_err err;
+    struct resolver_config resolver = {
+        .servers = config->dns_servers,
+        .hosts_file = config->dns_hosts_file,
+        .timeout_ms = (uint32_t)config->dns_timeout_ms,
+        .tries = (uint32_t)config->dns_tries,
+        .cache_entries = (uint32_t)config->dns_cache_entries,
+        .min_ttl_s = (uint32_t)config->dns_min_ttl_s,
+        .max_ttl_s = (uint32_t)config->dns_max_ttl_s,
+        .negative_ttl_s = (uint32_t)config->dns_negative_ttl_s,
+    };
+    if (resolver_config_check(&resolver, &err) == 0)
+        return;
+    bool written;
+    struct place place = snapshot_place(config, "dns", "", "servers", &written);
+    if (!written)
+        place = snapshot_place(config, "dns", "", "hosts-file", &written);
+    faults_add(faults, FAULT_ERROR, place, "%s", err.text);
+}
+
+static struct snapshot *snapshot_of(struct gateway_config *config)
+{
+    struct snapshot *snapshot = allocate(1, sizeof(*snapshot));
+    snapshot->config = config;
+    snapshot->policies = allocate(config->policy_count, sizeof(struct policy *));
+    snapshot->loaded = (int64_t)time(NULL);
+    atomic_init(&snapshot->users, 1);
+    return snapshot;
+}
+
+/* Takes `config` over. Every policy is compiled even after one has failed: every fault counts. */
+static struct snapshot *build(struct gateway_config *config, struct faults *faults)
+{
+    if (config == NULL)
+        return NULL;
+    size_t errors = faults->errors;
+    struct snapshot *snapshot = snapshot_of(config);
+    refuse_unbuilt(config, faults);
+    check_resolver(config, faults);
+    for (size_t i = 0; i < config->policy_count; i++)
+        snapshot->policies[i] = policy_compile(&config->policies[i], config, faults);
+    if (faults->errors != errors) {
+        snapshot_release(snapshot);
+        return NULL;
+    }
+    return snapshot;
+}
+
+struct snapshot *snapshot_load(const char *path, struct faults *faults)
+{
+    return build(gateway_config_read(path, faults), faults);
+}
+
+struct snapshot *snapshot_load_text(const char *file_name, struct str text, struct faults *faults)
+{
+    return build(gateway_config_read_text(file_name, text, faults), faults);
+}
+
+struct snapshot *snapshot_default(void)
+{
+    return snapshot_of(gateway_config_default());
+}
+
+struct guard_host *snapshot_make_host(const struct addr *own_addrs, size_t own_addr_count,
+                                      const struct config_address *own_listeners,
+                                      size_t own_listener_count)
+{
+    struct guard_host *host = allocate(1, sizeof(*host));
+    struct addr *addrs = allocate(own_addr_count, sizeof(*addrs));
+    struct config_address *listeners = allocate(own_listener_count, sizeof(*listeners));
+    if (own_addr_count > 0)
+        memcpy(addrs, own_addrs, own_addr_count * sizeof(*addrs));
+    if (own_listener_count > 0)
+        memcpy(listeners, own_listeners, own_listener_count * sizeof(*listeners));
+    *host = (struct guard_host){addrs, own_addr_count, listeners, own_listener_count};
+    return host;
+}
+
+/* The lists are constant for everybody but their owner. */
+static void free_host(struct guard_host *host)
+{
+    if (host == NULL)
+        return;
+    free((void *)(uintptr_t)host->own_addrs);
+    free((void *)(uintptr_t)host->own_listeners);
+    free(host);
+}
+
+struct snapshot *snapshot_with_host(struct snapshot *snapshot, struct guard_host *host)
+{
+    struct snapshot *origin = snapshot->origin != NULL ? snapshot->origin : snapshot;
+    struct snapshot *copy = allocate(1, sizeof(*copy));
+    copy->generation = snapshot->generation;
+    copy->loaded = snapshot->loaded;
+    copy->config = snapshot->config;
+    copy->policies = snapshot->policies;
+    copy->host = host;
+    copy->origin = snapshot_take(origin);
+    atomic_init(&copy->users, 1);
+    return copy;
+}
+
+struct snapshot *snapshot_take(struct snapshot *snapshot)
+{
+    atomic_fetch_add_explicit(&snapshot->users, 1, memory_order_relaxed);
+    return snapshot;
+}
+
+void snapshot_release(struct snapshot *snapshot)
+{
+    if (snapshot == NULL)
+        return;
+    unsigned before = atomic_fetch_sub_explicit(&snapshot->users, 1, memory_order_acq_rel);
+    assert(before > 0);
+    if (before > 1)
+        return;
+    free_host(snapshot->host);
+    if (snapshot->origin != NULL) {
+        snapshot_release(snapshot->origin);
+    } else {
+        for (size_t i = 0; i < snapshot->config->policy_count; i++)
+            policy_free(snapshot->policies[i]);
+        free(snapshot->policies);
+        gateway_config_free(snapshot->config);
+    }
+    free(snapshot);
+}
+
+const struct policy *snapshot_policy(const struct snapshot *snapshot, const char *name)
+{
+    for (size_t i = 0; i < snapshot->config->policy_count; i++)
+        if (strcmp(snapshot->config->policies[i].name, name) == 0)
+            return snapshot->policies[i];
+    return NULL;
+}
