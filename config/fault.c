@@ -1,1 +1,161 @@
 #include "config/fault.h"
+
+#include "config/grow.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+
+/* Texts quote what a file contains, and that may be hostile: what could move a terminal's cursor or
+ * end the line is shown as \xNN. Bytes of UTF-8 pass; U+0080-009F, the other control characters
+ * that terminals obey, do not. */
+static char *escape(const char *text)
+{
+    char *out = grow_check(malloc(strlen(text) * 4 + 1));
+    char *to = out;
+    for (const unsigned char *from = (const unsigned char *)text; *from != '\0'; from++) {
+        bool control = *from < 0x20 || *from == 0x7f || (*from == 0xc2 && from[1] < 0xa0);
+        if (control)
+            to += sprintf(to, "\\x%02x", (unsigned)*from);
+        else
+            *to++ = (char)*from;
+    }
+    *to = '\0';
+    return out;
+}
+
+void faults_add(struct faults *faults, enum fault_level level, struct place place,
+                const char *format, ...)
+{
+    char *text = NULL;
+    va_list args;
+    va_start(args, format);
+    int len = vasprintf(&text, format, args);
+    va_end(args);
+    if (len < 0)
+        abort();
+
+    faults->items = grow_one(faults->items, faults->count, sizeof(*faults->items));
+    faults->items[faults->count++] = (struct fault){
+        .level = level,
+        .file = escape(place.file != NULL ? place.file : ""),
+        .line = place.line,
+        .column = place.column,
+        .text = escape(text),
+    };
+    faults->errors += level == FAULT_ERROR;
+    free(text);
+}
+
+const char *fault_format(const struct fault *fault, char *out, size_t size)
+{
+    const char *level = fault->level == FAULT_WARNING ? "warning: " : "";
+    const char *file = fault->file[0] != '\0' ? fault->file : "-";
+    if (fault->line == 0)
+        snprintf(out, size, "%s: %s%s", file, level, fault->text);
+    else if (fault->column == 0)
+        snprintf(out, size, "%s:%u: %s%s", file, fault->line, level, fault->text);
+    else
+        snprintf(out, size, "%s:%u:%u: %s%s", file, fault->line, fault->column, level, fault->text);
+    return out;
+}
+
+static int compare_unsigned(unsigned a, unsigned b)
+{
+    return (a > b) - (a < b);
+}
+
+/* By file, line and column; faults of one place stay in the order they were found in, which is the
+ * order of their addresses. */
+static int compare(const void *a, const void *b)
+{
+    const struct fault *const *pa = a, *const *pb = b;
+    const struct fault *fa = *pa, *fb = *pb;
+    int order = strcmp(fa->file, fb->file);
+    if (order == 0)
+        order = compare_unsigned(fa->line, fb->line);
+    if (order == 0)
+        order = compare_unsigned(fa->column, fb->column);
+    return order != 0 ? order : (fa > fb) - (fa < fb);
+}
+
+void faults_print(const struct faults *faults, FILE *out)
+{
+    if (faults->count == 0)
+        return;
+    const struct fault **sorted = grow_check(calloc(faults->count, sizeof(const struct fault *)));
+    for (size_t i = 0; i < faults->count; i++)
+        sorted[i] = &faults->items[i];
+    qsort(sorted, faults->count, sizeof(const struct fault *), compare);
+    for (size_t i = 0; i < faults->count; i++) {
+        size_t size = strlen(sorted[i]->file) + strlen(sorted[i]->text) + 64;
+        char *line = grow_check(malloc(size));
+        fprintf(out, "%s\n", fault_format(sorted[i], line, size));
+        free(line);
+    }
+    free(sorted);
+}
+
+void faults_free(struct faults *faults)
+{
+    for (size_t i = 0; i < faults->count; i++) {
+        free(faults->items[i].file);
+        free(faults->items[i].text);
+    }
+    free(faults->items);
+    *faults = (struct faults){0};
+}
+
+enum { WORD_MAX = 64 };
+
+static size_t smallest(size_t a, size_t b, size_t c)
+{
+    size_t least = a < b ? a : b;
+    return least < c ? least : c;
+}
+
+/* Insertions, deletions, replacements and swaps of neighbours (optimal string alignment); case does
+ * not count. Both words are at most WORD_MAX long. */
+static size_t distance(const char *a, size_t a_len, const char *b, size_t b_len)
+{
+    size_t rows[3][WORD_MAX + 1];
+    size_t *before = rows[0], *above = rows[1], *row = rows[2];
+    for (size_t j = 0; j <= b_len; j++)
+        above[j] = j;
+    for (size_t i = 1; i <= a_len; i++) {
+        row[0] = i;
+        for (size_t j = 1; j <= b_len; j++) {
+            unsigned char x = str_lower_byte((unsigned char)a[i - 1]);
+            unsigned char y = str_lower_byte((unsigned char)b[j - 1]);
+            row[j] = smallest(above[j] + 1, row[j - 1] + 1, above[j - 1] + (x != y));
+            if (i > 1 && j > 1 && x == str_lower_byte((unsigned char)b[j - 2]) &&
+                y == str_lower_byte((unsigned char)a[i - 2]) && before[j - 2] + 1 < row[j])
+                row[j] = before[j - 2] + 1;
+        }
+        size_t *recycled = before;
+        before = above, above = row, row = recycled;
+    }
+    return above[b_len];
+}
+
+const char *nearest_word(const char *word, const char *const *candidates)
+{
+    size_t len = strlen(word);
+    if (len == 0 || len > WORD_MAX)
+        return NULL;
+    /* Two changes turn any word of two letters into any other, which would be no help. */
+    size_t limit = len < 4 ? 1 : len / 3 > 2 ? len / 3 : 2;
+    const char *nearest = NULL;
+    for (; *candidates != NULL; candidates++) {
+        size_t candidate_len = strlen(*candidates);
+        if (candidate_len > WORD_MAX)
+            continue;
+        size_t changes = distance(word, len, *candidates, candidate_len);
+        if (changes <= limit) {
+            nearest = *candidates;
+            if (changes == 0)
+                break;
+            limit = changes - 1;
+        }
+    }
+    return nearest;
+}

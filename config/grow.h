@@ -1,0 +1,39 @@
+/*
+ * Arrays that grow by one, for readers that do not know the number of items beforehand.
+ *
+ * Ownership: the caller's, free(). Thread: any. Failure: running out of memory aborts, which is
+ * right only while a configuration is read (a start-up path) and nowhere on the data path.
+ */
+#ifndef CONFIG_GROW_H
+#define CONFIG_GROW_H
+
+#include <stdlib.h>
+
+static inline void *grow_check(void *allocated)
+{
+    if (allocated == NULL)
+        abort();
+    return allocated;
+}
+
+/* Room for `count` + 1 items. The size doubles at powers of two, so no capacity is kept anywhere;
+ * `count` must have been reached one by one, or with grow_by(). */
+static inline void *grow_one(void *items, size_t count, size_t size)
+{
+    if ((count & (count - 1)) != 0)
+        return items;
+    return grow_check(reallocarray(items, count == 0 ? 1 : count * 2, size));
+}
+
+/* Room for `more` items behind `count`, for a caller that has counted them; grow_one() may follow.
+ */
+static inline void *grow_by(void *items, size_t count, size_t more, size_t size)
+{
+    size_t needed = count + more;
+    size_t capacity = 1;
+    while (capacity < needed)
+        capacity *= 2;
+    return grow_check(reallocarray(items, capacity, size));
+}
+
+#endif
