@@ -1,0 +1,180 @@
+#include "config/value.h"
+
+#include "said.h"
+
+#define COUNT(rows) (sizeof(rows) / sizeof((rows)[0]))
+
+static void numbers_are_plain_digits_within_bounds(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t max;
+        bool good;
+        uint64_t value;
+    } rows[] = {
+        {"0", 9, true, 0},
+        {"65535", 65535, true, 65535},
+        {"65536", 65535, false, 0},
+        {"18446744073709551615", UINT64_MAX, true, UINT64_MAX},
+        {"18446744073709551616", UINT64_MAX, false, 0},
+        {"99999999999999999999999999", UINT64_MAX, false, 0},
+        {"", 9, false, 0},
+        {"-1", 9, false, 0},
+        {"+1", 9, false, 0},
+        {" 1", 9, false, 0},
+        {"1 ", 9, false, 0},
+        {"01", 9, false, 0},
+        {"0x1", 9, false, 0},
+        {"1.0", 9, false, 0},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        uint64_t value;
+        bool good = value_uint(str_of(rows[i].text), rows[i].max, &value);
+        assert_int_equal(good, rows[i].good);
+        if (good)
+            assert_int_equal(value, rows[i].value);
+    }
+}
+
+static void switches_are_six_words(void **state)
+{
+    (void)state;
+    static const char *const on[] = {"yes", "true", "on"}, *const off[] = {"no", "false", "off"};
+    static const char *const neither[] = {"", "Yes", "1", "0", "yes ", "y", "ye"};
+    bool value;
+    for (size_t i = 0; i < COUNT(on); i++)
+        assert_true(value_bool(str_of(on[i]), &value) && value);
+    for (size_t i = 0; i < COUNT(off); i++)
+        assert_true(value_bool(str_of(off[i]), &value) && !value);
+    for (size_t i = 0; i < COUNT(neither); i++)
+        assert_false(value_bool(str_of(neither[i]), &value));
+}
+
+static void durations_need_a_unit(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool good;
+        uint64_t ms;
+    } rows[] = {
+        {"0", true, 0},         {"0s", true, 0},
+        {"250ms", true, 250},   {"10s", true, 10000},
+        {"15m", true, 900000},  {"2h", true, 7200000},
+        {"1d", true, 86400000}, {"10", false, 0},
+        {"10 s", false, 0},     {"s", false, 0},
+        {"1.5s", false, 0},     {"10S", false, 0},
+        {"1m30s", false, 0},    {"18446744073709551615d", false, 0},
+        {"", false, 0},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        uint64_t ms;
+        assert_int_equal(value_duration_ms(str_of(rows[i].text), &ms), rows[i].good);
+        if (rows[i].good)
+            assert_int_equal(ms, rows[i].ms);
+    }
+}
+
+static void sizes_count_in_1024(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool good;
+        uint64_t bytes;
+    } rows[] = {
+        {"512", true, 512},       {"64k", true, 65536},
+        {"64K", true, 65536},     {"1m", true, 1048576},
+        {"1g", true, 1073741824}, {"1t", false, 0},
+        {"1kb", false, 0},        {"k", false, 0},
+        {"-1k", false, 0},        {"18446744073709551615k", false, 0},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        uint64_t bytes;
+        assert_int_equal(value_size(str_of(rows[i].text), &bytes), rows[i].good);
+        if (rows[i].good)
+            assert_int_equal(bytes, rows[i].bytes);
+    }
+}
+
+static void rates_are_a_count_or_a_size_in_a_time(void **state)
+{
+    (void)state;
+    uint64_t count, per_ms;
+    assert_true(value_rate(STR("50/s"), false, &count, &per_ms));
+    assert_int_equal(count, 50);
+    assert_int_equal(per_ms, 1000);
+    assert_true(value_rate(STR("1g/h"), true, &count, &per_ms));
+    assert_int_equal(count, 1 << 30);
+    assert_int_equal(per_ms, 3600 * 1000);
+    assert_false(value_rate(STR("1g/h"), false, &count, &per_ms));
+    static const char *const bad[] = {"", "50", "50/", "/s", "50/ms", "50/w", "50/s/s", "50 /s"};
+    for (size_t i = 0; i < COUNT(bad); i++)
+        assert_false(value_rate(str_of(bad[i]), false, &count, &per_ms));
+}
+
+static void times_follow_rfc_3339(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool good;
+        int64_t seconds;
+    } rows[] = {
+        {"1970-01-01T00:00:00Z", true, 0},
+        {"2026-03-01T12:00:00Z", true, 1772366400},
+        {"2026-03-01t13:30:00.25+01:30", true, 1772366400},
+        {"2026-03-01T10:30:00-01:30", true, 1772366400},
+        {"2024-02-29T00:00:00Z", true, 1709164800},
+        {"2016-12-31T23:59:60Z", true, 1483228800},
+        {"2023-02-29T00:00:00Z", false, 0},
+        {"2026-13-01T00:00:00Z", false, 0},
+        {"2026-00-01T00:00:00Z", false, 0},
+        {"2026-01-00T00:00:00Z", false, 0},
+        {"2026-04-31T00:00:00Z", false, 0},
+        {"2026-01-01T24:00:00Z", false, 0},
+        {"2026-01-01T00:60:00Z", false, 0},
+        {"2026-01-01T00:00:61Z", false, 0},
+        {"2026-01-01T00:00:00", false, 0},
+        {"2026-01-01 00:00:00Z", false, 0},
+        {"2026-01-01T00:00:00.Z", false, 0},
+        {"2026-01-01T00:00:00+24:00", false, 0},
+        {"2026-01-01T00:00:00+0100", false, 0},
+        {"2026-01-01", false, 0},
+        {"2026-1-1T00:00:00Z", false, 0},
+        {"", false, 0},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        int64_t seconds;
+        assert_int_equal(value_rfc3339(str_of(rows[i].text), &seconds), rows[i].good);
+        if (rows[i].good)
+            assert_int_equal(seconds, rows[i].seconds);
+    }
+}
+
+static void hexadecimal_has_its_exact_length(void **state)
+{
+    (void)state;
+    uint8_t bytes[3];
+    assert_true(value_hex(STR("00fFa9"), bytes, 3));
+    assert_memory_equal(bytes, "\x00\xff\xa9", 3);
+    assert_false(value_hex(STR("00fFa"), bytes, 3));
+    assert_false(value_hex(STR("00fFa90"), bytes, 3));
+    assert_false(value_hex(STR("00fFag"), bytes, 3));
+    assert_false(value_hex(STR(""), bytes, 3));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_are_plain_digits_within_bounds),
+        cmocka_unit_test(switches_are_six_words),
+        cmocka_unit_test(durations_need_a_unit),
+        cmocka_unit_test(sizes_count_in_1024),
+        cmocka_unit_test(rates_are_a_count_or_a_size_in_a_time),
+        cmocka_unit_test(times_follow_rfc_3339),
+        cmocka_unit_test(hexadecimal_has_its_exact_length),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
