@@ -1,1 +1,793 @@
 #include "config/gateway_config.h"
+
+#include "config/grow.h"
+#include "config/option.h"
+
+#include <assert.h>
+#include <openssl/evp.h>
+#include <stddef.h>
+
+enum { INHERIT_DEPTH_MAX = 32 };
+
+#define GATEWAY(field) offsetof(struct gateway_config, field)
+#define LISTEN(field) offsetof(struct config_listen, field)
+#define CLIENT(field) offsetof(struct config_client, field)
+#define POLICY(field) offsetof(struct config_policy, field)
+#define FILTER(field) offsetof(struct config_filter, field)
+
+/* Every key there is. What it says is what `options` prints, what defaults come from, what is
+ * accepted and what GET /config shows. */
+static const struct option options[] = {
+    {"gateway", "workers", "auto or a number from 1 to 1024", &kind_workers, GATEWAY(workers),
+     .fallback = "auto", .max = 1024,
+     .help = "threads, one event loop each; auto = CPUs this process may use"},
+    {"gateway", "audit-log", "PATH | stderr | none", &kind_path, GATEWAY(audit_log),
+     .fallback = "stderr", .help = "where records go"},
+    {"gateway", "audit-format", "json | squid", &kind_word, GATEWAY(audit_format),
+     .fallback = "json", .help = "what a record looks like"},
+    {"gateway", "audit-required", "yes | no", &kind_bool, GATEWAY(audit_required),
+     .fallback = "yes", .help = "refuse new requests while records cannot be written"},
+    {"gateway", "control", "unix:/PATH | none", &kind_control_address, GATEWAY(control),
+     .fallback = "none", .help = "launchers attach here"},
+    {"gateway", "admin", "unix:/PATH | LOOPBACK:PORT | none", &kind_admin_addresses, 0,
+     .fallback = "none", .list = true, .help = "operators: HTTP on these addresses"},
+    {"gateway", "admin-token-file", "PATH", &kind_secret_file, GATEWAY(admin_token_file),
+     .help = "bearer token that changes over TCP need"},
+    {"gateway", "header-timeout", "DURATION", &kind_duration_ms, GATEWAY(header_timeout_ms),
+     .fallback = "10s", .min = 1, .help = "for a request head, handshake or hello"},
+    {"gateway", "connect-timeout", "DURATION", &kind_duration_ms, GATEWAY(connect_timeout_ms),
+     .fallback = "10s", .min = 1, .help = "for all attempts to reach the target"},
+    {"gateway", "idle-timeout", "DURATION", &kind_duration_ms, GATEWAY(idle_timeout_ms),
+     .fallback = "15m", .min = 1, .help = "no byte in either direction"},
+    {"gateway", "tunnel-lifetime", "DURATION", &kind_duration_ms, GATEWAY(tunnel_lifetime_ms),
+     .fallback = "0", .help = "longest life of a tunnel; 0 = no limit"},
+    {"gateway", "drain-timeout", "DURATION", &kind_duration_ms, GATEWAY(drain_timeout_ms),
+     .fallback = "30s", .help = "how long tunnels may go on after TERM"},
+    {"gateway", "max-connections", "a number from 1 to 10000000", &kind_count,
+     GATEWAY(max_connections), .fallback = "100000", .min = 1, .max = 10000000,
+     .help = "client connections at a time; more are refused as overload"},
+    {"gateway", "max-header-bytes", "SIZE", &kind_size, GATEWAY(max_header_bytes),
+     .fallback = "64k", .min = 256, .max = 16 << 20, .help = "of a request or response head"},
+    {"gateway", "reload-tunnels", "recheck | keep", &kind_word, GATEWAY(reload_tunnels),
+     .fallback = "recheck", .help = "what a reload does to open tunnels"},
+    {"gateway", "include", "PATH or pattern", &kind_include, 0, .list = true,
+     .help = "further files, in lexical order, relative to this one"},
+
+    {"dns", "servers", "system | ADDRESS[:PORT], ...", &kind_servers, GATEWAY(dns_servers),
+     .fallback = "system", .help = "name servers to ask"},
+    {"dns", "hosts-file", "PATH | none", &kind_path_or_none, GATEWAY(dns_hosts_file),
+     .fallback = "/etc/hosts", .help = "looked into before any server is asked"},
+    {"dns", "timeout", "DURATION", &kind_duration_ms, GATEWAY(dns_timeout_ms), .fallback = "2s",
+     .min = 1, .help = "of one try"},
+    {"dns", "tries", "a number from 1 to 10", &kind_count, GATEWAY(dns_tries), .fallback = "2",
+     .min = 1, .max = 10, .help = "for each server"},
+    {"dns", "cache-entries", "a number up to 10000000", &kind_count, GATEWAY(dns_cache_entries),
+     .fallback = "10000", .max = 10000000, .help = "names kept by each worker; 0 = no cache"},
+    {"dns", "min-ttl", "DURATION", &kind_duration_s, GATEWAY(dns_min_ttl_s), .fallback = "0s",
+     .help = "an answer is kept at least so long"},
+    {"dns", "max-ttl", "DURATION", &kind_duration_s, GATEWAY(dns_max_ttl_s), .fallback = "1h",
+     .help = "an answer is kept at most so long"},
+    {"dns", "negative-ttl", "DURATION", &kind_duration_s, GATEWAY(dns_negative_ttl_s),
+     .fallback = "5s", .help = "how long it is kept that a name does not exist"},
+
+    {"listen", "address", "ADDRESS:PORT | unix:/PATH", &kind_listen_address, LISTEN(address),
+     .help = "IPv4:PORT, [IPv6]:PORT or a Unix socket; port 0 = any free one"},
+    {"listen", "mode", "three or four octal digits, at most 0777", &kind_mode, LISTEN(mode),
+     .fallback = "0660", .help = "of a Unix socket"},
+    {"listen", "group", "GROUP", &kind_group, LISTEN(group), .help = "of a Unix socket"},
+    {"listen", "protocol", "auto | http | socks5", &kind_word, LISTEN(protocol), .fallback = "auto",
+     .help = "auto = the first byte decides"},
+    {"listen", "policy", "POLICY", &kind_policy, LISTEN(policy),
+     .help = "of everybody on this listener; without it [client] sections decide"},
+    {"listen", "auth", "none | token", &kind_word, LISTEN(auth), .fallback = "none",
+     .help = "token = credentials of a [client] are required"},
+    {"listen", "proxy-protocol", "yes | no", &kind_bool, LISTEN(proxy_protocol), .fallback = "no",
+     .help = "yes = a PROXY v1 or v2 header is required"},
+
+    {"client", "policy", "POLICY", &kind_policy, CLIENT(policy), .help = "of this client"},
+    {"client", "token-sha256", "64 hexadecimal digits", &kind_token_sha256, 0,
+     .help = "SHA-256 of the client's secret"},
+    {"client", "token-file", "PATH", &kind_token_file, 0,
+     .help = "a file that holds the client's secret"},
+    {"client", "uid", "a numeric user id", &kind_uid, 0, .help = "peer of a Unix socket"},
+    {"client", "source", "ADDRESS[/LEN]", &kind_source, 0, .help = "peer of a TCP connection"},
+    {"client", "max-tunnels", "a number from 1 to 10000000", &kind_count, CLIENT(max_tunnels),
+     .min = 1, .max = 10000000, .help = "at a time"},
+    {"client", "connect-rate", "N/s", &kind_rate, CLIENT(connect_rate),
+     .help = "requests, a token bucket; /s, /m, /h or /d"},
+    {"client", "bytes-up", "SIZE/h", &kind_byte_rate, CLIENT(bytes_up),
+     .help = "bytes that the sandbox may send; /s, /m, /h or /d"},
+
+    {"policy", "inherit", "POLICY, ...", &kind_policies, POLICY(inherit), .list = true,
+     .help = "policies whose rules come first"},
+    {"policy", "mode", "enforce | report", &kind_word_bool, POLICY(report), .fallback = "enforce",
+     .help = "report = deny verdicts are recorded, not applied"},
+    {"policy", "default", "deny | ask | allow", &kind_word, POLICY(fallback), .fallback = "deny",
+     .help = "when no rule matches"},
+    {"policy", "allow", "RULE", &kind_rules, POLICY(allow), .list = true,
+     .help = "PATTERN and attributes"},
+    {"policy", "deny", "RULE", &kind_rules, POLICY(deny), .list = true,
+     .help = "beats every allow"},
+    {"policy", "allow-file", "PATH", &kind_rule_file, POLICY(allow), .list = true,
+     .help = "one RULE a line, # comments"},
+    {"policy", "deny-file", "PATH", &kind_rule_file, POLICY(deny), .list = true,
+     .help = "one RULE a line, # comments"},
+    {"policy", "private-addresses", "deny | allow", &kind_word_bool, POLICY(private_addresses),
+     .fallback = "deny", .help = "names may resolve to RFC 1918, ULA, CGNAT and the like"},
+    {"policy", "deny-addresses", "ADDRESS[/LEN], ...", &kind_ranges, POLICY(deny_addresses),
+     .list = true, .help = "never dialled"},
+    {"policy", "allow-addresses", "ADDRESS[/LEN], ...", &kind_ranges, POLICY(allow_addresses),
+     .list = true, .help = "exceptions to every built-in denial of addresses"},
+    {"policy", "sni", "match | off", &kind_word_bool, POLICY(sni_off), .fallback = "match",
+     .help = "whether a TLS server name must equal the name that was asked for"},
+    {"policy", "filters", "FILTER, ...", &kind_filters, POLICY(filters), .list = true,
+     .help = "[filter] sections asked in this order after the rules"},
+    {"policy", "docs", "URL", &kind_text, POLICY(docs), .help = "put into denials"},
+
+    {"filter", "module", "WORD | /PATH.so | unix:/PATH", &kind_module, FILTER(module),
+     .help = "a built-in, a loaded module or another process; other keys are the module's"},
+    {"filter", "timeout", "DURATION", &kind_duration_ms, FILTER(timeout_ms), .fallback = "2s",
+     .min = 1, .help = "no answer in time = deny"},
+};
+
+enum { OPTION_COUNT = sizeof(options) / sizeof(options[0]) };
+
+/* Every named section's struct begins with its name and its place. */
+_Static_assert(LISTEN(name) == 0 && CLIENT(name) == 0 && POLICY(name) == 0 && FILTER(name) == 0,
+               "");
+_Static_assert(LISTEN(place) == POLICY(place) && CLIENT(place) == POLICY(place) &&
+                   FILTER(place) == POLICY(place),
+               "");
+
+struct reader {
+    struct gateway_config *config;
+    struct references references;
+    struct faults *faults;
+    /* Where each key of the section being read was set first; line 0: not yet. */
+    struct place seen[OPTION_COUNT];
+    bool admin_is_none;
+};
+
+struct section {
+    const char *word;
+    size_t size; /* of one item; 0: there is one such section, and it is the gateway_config */
+    size_t items, count;
+    void (*check)(struct reader *reader, void *item); /* when its last key was read */
+};
+
+#define fault_at(reader, place, ...) faults_add((reader)->faults, FAULT_ERROR, place, __VA_ARGS__)
+
+static const struct place *place_of_key(const struct reader *reader, const char *section,
+                                        const char *key)
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        if (strcmp(options[i].section, section) == 0 && strcmp(options[i].key, key) == 0)
+            return reader->seen[i].line != 0 ? &reader->seen[i] : NULL;
+    assert(!"a key of the table");
+    return NULL;
+}
+
+static void check_socket_key(struct reader *reader, const struct config_listen *listen,
+                             const char *key)
+{
+    const struct place *place = place_of_key(reader, "listen", key);
+    if (place != NULL && listen->address.path == NULL)
+        fault_at(reader, *place, "%s is for Unix sockets, and [listen %s] is not one", key,
+                 listen->name);
+}
+
+static void check_listen(struct reader *reader, void *item)
+{
+    const struct config_listen *listen = item;
+    if (place_of_key(reader, "listen", "address") == NULL) {
+        fault_at(reader, listen->place, "[listen %s] has no address", listen->name);
+        return;
+    }
+    check_socket_key(reader, listen, "mode");
+    check_socket_key(reader, listen, "group");
+}
+
+static void check_client(struct reader *reader, void *item)
+{
+    const struct config_client *client = item;
+    if (client->policy == NULL)
+        fault_at(reader, client->place, "[client %s] has no policy", client->name);
+    const struct place *digest = place_of_key(reader, "client", "token-sha256");
+    const struct place *file = place_of_key(reader, "client", "token-file");
+    if (digest != NULL && file != NULL)
+        fault_at(reader, *file, "[client %s] has token-sha256 already, on line %u", client->name,
+                 digest->line);
+    if (digest == NULL && file == NULL && place_of_key(reader, "client", "uid") == NULL &&
+        place_of_key(reader, "client", "source") == NULL)
+        fault_at(reader, client->place,
+                 "[client %s] says nobody: it needs token-sha256, token-file, uid or source",
+                 client->name);
+}
+
+static void check_filter(struct reader *reader, void *item)
+{
+    const struct config_filter *filter = item;
+    if (place_of_key(reader, "filter", "module") == NULL)
+        fault_at(reader, filter->place, "[filter %s] has no module", filter->name);
+}
+
+static const struct section sections[] = {
+    {"gateway", 0, 0, 0, NULL},
+    {"dns", 0, 0, 0, NULL},
+    {"listen", sizeof(struct config_listen), GATEWAY(listens), GATEWAY(listen_count), check_listen},
+    {"client", sizeof(struct config_client), GATEWAY(clients), GATEWAY(client_count), check_client},
+    {"policy", sizeof(struct config_policy), GATEWAY(policies), GATEWAY(policy_count), NULL},
+    {"filter", sizeof(struct config_filter), GATEWAY(filters), GATEWAY(filter_count), check_filter},
+};
+
+enum { SECTION_COUNT = sizeof(sections) / sizeof(sections[0]) };
+
+static const struct section *find_section(const char *word)
+{
+    for (size_t i = 0; i < SECTION_COUNT; i++)
+        if (strcmp(sections[i].word, word) == 0)
+            return &sections[i];
+    return NULL;
+}
+
+static const struct option *find_option(const char *section, const char *key)
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        if (strcmp(options[i].section, section) == 0 && strcmp(options[i].key, key) == 0)
+            return &options[i];
+    return NULL;
+}
+
+static void *at(const void *base, size_t offset)
+{
+    union {
+        const char *in;
+        char *out;
+    } pointer = {.in = base};
+    return pointer.out + offset;
+}
+
+static size_t *item_count(const struct gateway_config *config, const struct section *section)
+{
+    return at(config, section->count);
+}
+
+/* The array is a pointer to another type in each section, hence the copies. */
+static void *item_at(const struct gateway_config *config, const struct section *section,
+                     size_t index)
+{
+    void *items;
+    memcpy(&items, at(config, section->items), sizeof(items));
+    return at(items, index * section->size);
+}
+
+static void *item_add(struct gateway_config *config, const struct section *section)
+{
+    void *items;
+    size_t *count = item_count(config, section);
+    memcpy(&items, at(config, section->items), sizeof(items));
+    items = grow_one(items, *count, section->size);
+    memcpy(at(config, section->items), &items, sizeof(items));
+    return memset(item_at(config, section, (*count)++), 0, section->size);
+}
+
+static const char **item_name(const void *item)
+{
+    return at(item, 0);
+}
+
+static struct place *item_place(const void *item)
+{
+    return at(item, POLICY(place));
+}
+
+static void apply_defaults(struct gateway_config *config, const char *section, void *item)
+{
+    struct faults faults = {0};
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        const struct option *option = &options[i];
+        if (strcmp(option->section, section) != 0 || option->fallback == NULL)
+            continue;
+        struct option_input input = {
+            .doc = &config->doc, .faults = &faults, .key = option->key, .text = option->fallback};
+        option->kind->read(option, at(item, option->offset), &input);
+    }
+    assert(faults.count == 0);
+}
+
+static bool name_is_sound(const char *name)
+{
+    static const char bytes[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "0123456789._-+@/";
+    return strspn(name, bytes) == strlen(name);
+}
+
+static void forget_keys(struct reader *reader, const char *section)
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        if (strcmp(options[i].section, section) == 0)
+            reader->seen[i] = (struct place){0};
+}
+
+static void unknown_section(struct reader *reader, const struct ini_entry *header)
+{
+    const char *words[SECTION_COUNT + 1] = {NULL};
+    for (size_t i = 0; i < SECTION_COUNT; i++)
+        words[i] = sections[i].word;
+    const char *nearest = nearest_word(header->section, words);
+    if (nearest == NULL)
+        fault_at(reader, header->place,
+                 "unknown section [%s]; there are gateway, dns, listen, client, policy and filter",
+                 header->section);
+    else if (find_section(nearest)->size == 0)
+        fault_at(reader, header->place, "unknown section [%s]; did you mean [%s]?", header->section,
+                 nearest);
+    else
+        fault_at(reader, header->place, "unknown section [%s]; did you mean [%s NAME]?",
+                 header->section, nearest);
+}
+
+static void open_section(struct reader *reader, const struct ini_entry *header)
+{
+    const struct section *section = find_section(header->section);
+    if (section == NULL) {
+        unknown_section(reader, header);
+        return;
+    }
+    if (section->size == 0) {
+        if (header->name[0] != '\0')
+            fault_at(reader, header->place, "[%s] has no name, but here is `%s`", section->word,
+                     header->name);
+        return;
+    }
+    if (header->name[0] == '\0')
+        fault_at(reader, header->place, "[%s] needs a name: [%s NAME]", section->word,
+                 section->word);
+    else if (!name_is_sound(header->name))
+        fault_at(reader, header->place,
+                 "`%s` is no name: letters, digits and . _ - + @ / can be in one", header->name);
+
+    void *item = item_add(reader->config, section);
+    *item_name(item) = header->name;
+    *item_place(item) = header->place;
+    apply_defaults(reader->config, section->word, item);
+    forget_keys(reader, section->word);
+}
+
+static void close_section(struct reader *reader, const char *word)
+{
+    const struct section *section = word != NULL ? find_section(word) : NULL;
+    if (section != NULL && section->check != NULL)
+        section->check(reader,
+                       item_at(reader->config, section, *item_count(reader->config, section) - 1));
+}
+
+static void unknown_key(struct reader *reader, const struct ini_entry *entry)
+{
+    if (strcmp(entry->key, "include") == 0) {
+        fault_at(reader, entry->place, "include belongs into [gateway]");
+        return;
+    }
+    const char *keys[OPTION_COUNT + 1];
+    size_t count = 0;
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        if (strcmp(options[i].section, entry->section) == 0)
+            keys[count++] = options[i].key;
+    keys[count] = NULL;
+    const char *nearest = nearest_word(entry->key, keys);
+    if (nearest != NULL)
+        fault_at(reader, entry->place, "unknown key `%s` in [%s]; did you mean `%s`?", entry->key,
+                 entry->section, nearest);
+    else
+        fault_at(reader, entry->place, "unknown key `%s` in [%s]", entry->key, entry->section);
+}
+
+static void add_filter_key(struct reader *reader, struct config_filter *filter,
+                           const struct ini_entry *entry)
+{
+    if (entry->value[0] == '\0') {
+        fault_at(reader, entry->place, "%s needs a value", entry->key);
+        return;
+    }
+    filter->keys = grow_one(filter->keys, filter->key_count, sizeof(*filter->keys));
+    filter->keys[filter->key_count++] =
+        (struct config_filter_key){.key = entry->key, .value = entry->value, .place = entry->place};
+}
+
+/* Whether this line may set the option: once, unless it is a list, and with a value. */
+static bool may_set(struct reader *reader, const struct option *option,
+                    const struct ini_entry *entry)
+{
+    struct place *seen = &reader->seen[option - options];
+    if (entry->continuation && !option->list)
+        fault_at(reader, entry->place,
+                 "an indented line continues a list, and %s has one value; a new key starts at "
+                 "the first column",
+                 option->key);
+    else if (seen->line != 0 && !option->list)
+        fault_at(reader, entry->place, "%s is set already, at %s:%u", option->key, seen->file,
+                 seen->line);
+    else if (entry->value[0] == '\0')
+        fault_at(reader, entry->place, "%s needs a value", option->key);
+    else {
+        if (seen->line == 0)
+            *seen = entry->place;
+        return true;
+    }
+    return false;
+}
+
+static void read_key(struct reader *reader, const struct ini_entry *entry)
+{
+    const struct section *section = find_section(entry->section);
+    if (section == NULL)
+        return; /* open_section() has said so */
+    void *item = section->size == 0
+                     ? reader->config
+                     : item_at(reader->config, section, *item_count(reader->config, section) - 1);
+    const struct option *option = find_option(entry->section, entry->key);
+    if (option == NULL && strcmp(section->word, "filter") == 0)
+        add_filter_key(reader, item, entry);
+    else if (option == NULL)
+        unknown_key(reader, entry);
+    else if (may_set(reader, option, entry)) {
+        struct option_input input = {
+            .doc = &reader->config->doc,
+            .references = &reader->references,
+            .faults = reader->faults,
+            .place = entry->place,
+            .key = option->key,
+            .text = entry->value,
+        };
+        option->kind->read(option, at(item, option->offset), &input);
+        if (option->kind == &kind_admin_addresses && strcmp(entry->value, "none") == 0)
+            reader->admin_is_none = true;
+    }
+}
+
+static void read_entries(struct reader *reader)
+{
+    const struct ini_doc *doc = &reader->config->doc;
+    const char *open = NULL;
+    for (size_t i = 0; i < doc->count; i++) {
+        const struct ini_entry *entry = &doc->entries[i];
+        if (entry->key != NULL) {
+            read_key(reader, entry);
+        } else {
+            close_section(reader, open);
+            open = entry->section;
+            open_section(reader, entry);
+        }
+    }
+    close_section(reader, open);
+}
+
+/* The names of one kind of section, sorted, so that ten thousand can refer to each other. */
+struct index {
+    const void **items;
+    size_t count;
+};
+
+/* Equal names in the order of the file, which is the order of their addresses. */
+static int compare_items(const void *a, const void *b)
+{
+    const void *const *item_a = a, *const *item_b = b;
+    int order = strcmp(*item_name(*item_a), *item_name(*item_b));
+    return order != 0 ? order : (*item_a > *item_b) - (*item_a < *item_b);
+}
+
+static int compare_name(const void *name, const void *item)
+{
+    const void *const *named = item;
+    return strcmp(name, *item_name(*named));
+}
+
+static struct index index_build(const struct gateway_config *config, const struct section *section)
+{
+    struct index index = {.count = *item_count(config, section)};
+    if (index.count == 0)
+        return index;
+    index.items = grow_check(calloc(index.count, sizeof(const void *)));
+    for (size_t i = 0; i < index.count; i++)
+        index.items[i] = item_at(config, section, i);
+    qsort(index.items, index.count, sizeof(const void *), compare_items);
+    return index;
+}
+
+static const void *index_find(const struct index *index, const char *name)
+{
+    const void *const *found = NULL;
+    if (index->count > 0)
+        found = bsearch(name, index->items, index->count, sizeof(const void *), compare_name);
+    return found != NULL ? *found : NULL;
+}
+
+static const char *index_nearest(const struct index *index, const char *name)
+{
+    const char **names = grow_check(calloc(index->count + 1, sizeof(const char *)));
+    for (size_t i = 0; i < index->count; i++)
+        names[i] = *item_name(index->items[i]);
+    const char *nearest = nearest_word(name, names);
+    free(names);
+    return nearest;
+}
+
+static void check_duplicates(struct reader *reader, const char *section, const struct index *index)
+{
+    for (size_t i = 1; i < index->count; i++) {
+        const void *first = index->items[i - 1], *second = index->items[i];
+        const char *name = *item_name(second);
+        if (name[0] != '\0' && strcmp(*item_name(first), name) == 0)
+            fault_at(reader, *item_place(second), "[%s %s] stands already at %s:%u", section, name,
+                     item_place(first)->file, item_place(first)->line);
+    }
+}
+
+static void check_reference(struct reader *reader, const struct index *index,
+                            const struct reference *reference)
+{
+    if (index_find(index, reference->name) != NULL)
+        return;
+    const char *nearest = index_nearest(index, reference->name);
+    if (nearest != NULL)
+        fault_at(reader, reference->place, "%s: there is no [%s %s]; did you mean `%s`?",
+                 reference->key, reference->section, reference->name, nearest);
+    else
+        fault_at(reader, reference->place, "%s: there is no [%s %s]", reference->key,
+                 reference->section, reference->name);
+}
+
+struct inheritance {
+    struct reader *reader;
+    const struct index *policies;
+    unsigned *depth; /* of each policy in config->policies: 0 unknown, otherwise 1 + its longest */
+    bool *open;      /* on the path that is being walked */
+};
+
+/* How deep a policy inherits; a fault where it comes back to itself. Recursion ends at
+ * INHERIT_DEPTH_MAX, since deeper policies are at fault anyway. */
+static unsigned inherit_depth(struct inheritance *walk, size_t at_policy, unsigned level)
+{
+    const struct config_policy *policies = walk->reader->config->policies;
+    const struct config_policy *policy = &policies[at_policy];
+    if (walk->depth[at_policy] != 0 || level > INHERIT_DEPTH_MAX)
+        return walk->depth[at_policy] != 0 ? walk->depth[at_policy] : 1;
+    unsigned deepest = 0;
+    walk->open[at_policy] = true;
+    for (size_t i = 0; i < policy->inherit.count; i++) {
+        const struct config_text *parent = &policy->inherit.items[i];
+        const struct config_policy *found = index_find(walk->policies, parent->text.p);
+        if (found == NULL)
+            continue;
+        size_t index = (size_t)(found - policies);
+        if (walk->open[index]) {
+            fault_at(walk->reader, parent->place,
+                     "inherit: [policy %s] inherits itself by way of "
+                     "`%s`",
+                     found->name, policy->name);
+            continue;
+        }
+        unsigned depth = inherit_depth(walk, index, level + 1);
+        deepest = depth > deepest ? depth : deepest;
+    }
+    walk->open[at_policy] = false;
+    walk->depth[at_policy] = deepest + 1;
+    if (deepest + 1 == INHERIT_DEPTH_MAX + 1)
+        fault_at(walk->reader, policy->place, "[policy %s] inherits more than %d levels deep",
+                 policy->name, INHERIT_DEPTH_MAX);
+    return deepest + 1;
+}
+
+static void check_inheritance(struct reader *reader, const struct index *policies)
+{
+    if (policies->count == 0)
+        return;
+    struct inheritance walk = {
+        .reader = reader,
+        .policies = policies,
+        .depth = grow_check(calloc(policies->count, sizeof(unsigned))),
+        .open = grow_check(calloc(policies->count, sizeof(bool))),
+    };
+    for (size_t i = 0; i < policies->count; i++)
+        inherit_depth(&walk, i, 1);
+    free(walk.depth);
+    free(walk.open);
+}
+
+static void check_names(struct reader *reader)
+{
+    for (size_t i = 0; i < SECTION_COUNT; i++) {
+        const struct section *section = &sections[i];
+        if (section->size == 0)
+            continue;
+        struct index index = index_build(reader->config, section);
+        check_duplicates(reader, section->word, &index);
+        for (size_t j = 0; j < reader->references.count; j++)
+            if (strcmp(reader->references.items[j].section, section->word) == 0)
+                check_reference(reader, &index, &reader->references.items[j]);
+        if (strcmp(section->word, "policy") == 0)
+            check_inheritance(reader, &index);
+        free(index.items);
+    }
+}
+
+static bool some_client_has_token(const struct gateway_config *config)
+{
+    for (size_t i = 0; i < config->client_count; i++)
+        if (config->clients[i].has_token)
+            return true;
+    return false;
+}
+
+/* Listeners on which nobody could ever be identified. */
+static void check_identities(struct reader *reader)
+{
+    const struct gateway_config *config = reader->config;
+    for (size_t i = 0; i < config->listen_count; i++) {
+        const struct config_listen *listen = &config->listens[i];
+        if (listen->policy == NULL && config->client_count == 0)
+            fault_at(reader, listen->place,
+                     "[listen %s] has no policy, and there is no [client] section to decide",
+                     listen->name);
+        else if (listen->auth == AUTH_TOKEN && !some_client_has_token(config))
+            fault_at(reader, listen->place,
+                     "[listen %s] has auth = token, but no [client] has a token", listen->name);
+    }
+}
+
+static void check_gateway(struct reader *reader)
+{
+    const struct gateway_config *config = reader->config;
+    const struct place *admin = place_of_key(reader, "gateway", "admin");
+    if (reader->admin_is_none && config->admin_count > 0)
+        fault_at(reader, *admin, "admin = none stands beside other addresses");
+    if (config->dns_min_ttl_s > config->dns_max_ttl_s) {
+        const struct place *min = place_of_key(reader, "dns", "min-ttl");
+        const struct place *max = place_of_key(reader, "dns", "max-ttl");
+        fault_at(reader, min != NULL ? *min : *max, "min-ttl is more than max-ttl");
+    }
+}
+
+/* Of one file its own digest, which sha256sum shows; of several the digest of their digests. */
+static void set_digest(struct gateway_config *config)
+{
+    const struct ini_doc *doc = &config->doc;
+    if (doc->file_count == 1) {
+        memcpy(config->sha256, doc->files[0].sha256, sizeof(config->sha256));
+        return;
+    }
+    EVP_MD_CTX *context = grow_check(EVP_MD_CTX_new());
+    int done = EVP_DigestInit_ex(context, EVP_sha256(), NULL);
+    for (size_t i = 0; i < doc->file_count; i++)
+        done &= EVP_DigestUpdate(context, doc->files[i].sha256, sizeof(doc->files[i].sha256));
+    done &= EVP_DigestFinal_ex(context, config->sha256, NULL);
+    assert(done == 1);
+    EVP_MD_CTX_free(context);
+}
+
+static struct gateway_config *config_new(void)
+{
+    struct gateway_config *config = grow_check(calloc(1, sizeof(*config)));
+    for (size_t i = 0; i < SECTION_COUNT; i++)
+        if (sections[i].size == 0)
+            apply_defaults(config, sections[i].word, config);
+    return config;
+}
+
+/* From the document to the configuration; the caller's syntax faults count too. */
+static struct gateway_config *finish(struct gateway_config *config, size_t errors_before,
+                                     struct faults *faults)
+{
+    struct reader reader = {.config = config, .faults = faults};
+    read_entries(&reader);
+    check_names(&reader);
+    check_identities(&reader);
+    check_gateway(&reader);
+    free(reader.references.items);
+    if (faults->errors != errors_before) {
+        gateway_config_free(config);
+        return NULL;
+    }
+    set_digest(config);
+    return config;
+}
+
+struct gateway_config *gateway_config_default(void)
+{
+    return config_new();
+}
+
+struct gateway_config *gateway_config_read(const char *path, struct faults *faults)
+{
+    size_t errors = faults->errors;
+    struct gateway_config *config = config_new();
+    ini_read(&config->doc, path, faults);
+    return finish(config, errors, faults);
+}
+
+struct gateway_config *gateway_config_read_text(const char *file_name, struct str text,
+                                                struct faults *faults)
+{
+    size_t errors = faults->errors;
+    struct gateway_config *config = config_new();
+    ini_read_text(&config->doc, file_name, text, faults);
+    return finish(config, errors, faults);
+}
+
+void gateway_config_free(struct gateway_config *config)
+{
+    if (config == NULL)
+        return;
+    for (size_t i = 0; i < config->policy_count; i++) {
+        struct config_policy *policy = &config->policies[i];
+        free(policy->inherit.items);
+        free(policy->allow.items);
+        free(policy->deny.items);
+        free(policy->deny_addresses.items);
+        free(policy->allow_addresses.items);
+        free(policy->filters.items);
+    }
+    for (size_t i = 0; i < config->filter_count; i++)
+        free(config->filters[i].keys);
+    free(config->admin);
+    free(config->listens);
+    free(config->clients);
+    free(config->policies);
+    free(config->filters);
+    ini_free(&config->doc);
+    free(config);
+}
+
+void gateway_config_print_options(FILE *out)
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        const struct option *option = &options[i];
+        char section[32];
+        snprintf(section, sizeof(section), "[%s%s]", option->section,
+                 find_section(option->section)->size != 0 ? " NAME" : "");
+        fprintf(out, "%-13s %-17s %-8s %s. %s%s\n", section, option->key,
+                option->fallback != NULL ? option->fallback : "-", option->type, option->help,
+                option->list ? " (repeatable)" : "");
+    }
+}
+
+/* A module's own keys: what is named like a secret is taken for one. */
+static bool is_secret(const char *key)
+{
+    static const char *const words[] = {"secret", "token", "password", "key", "credential"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strcasestr(key, words[i]) != NULL)
+            return true;
+    return false;
+}
+
+static void print_section(const struct section *section, const void *item, FILE *out)
+{
+    if (section->size == 0)
+        fprintf(out, "[%s]\n", section->word);
+    else
+        fprintf(out, "\n[%s %s]\n", section->word, *item_name(item));
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        if (strcmp(options[i].section, section->word) == 0 && options[i].kind->print != NULL)
+            options[i].kind->print(&options[i], at(item, options[i].offset), out);
+    if (strcmp(section->word, "filter") != 0)
+        return;
+    const struct config_filter *filter = item;
+    for (size_t i = 0; i < filter->key_count; i++)
+        fprintf(out, "%s = %s\n", filter->keys[i].key,
+                is_secret(filter->keys[i].key) ? "(hidden)" : filter->keys[i].value);
+}
+
+void gateway_config_print(const struct gateway_config *config, FILE *out)
+{
+    for (size_t i = 0; i < SECTION_COUNT; i++) {
+        const struct section *section = &sections[i];
+        if (section->size == 0) {
+            print_section(section, config, out);
+            continue;
+        }
+        const size_t *count = at(config, section->count);
+        for (size_t j = 0; j < *count; j++)
+            print_section(section, item_at(config, section, j), out);
+    }
+}

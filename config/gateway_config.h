@@ -2,8 +2,9 @@
  * The gateway's configuration as the operator wrote it: every key checked for its kind, nothing
  * compiled yet. Rules stay text with a place; filters/policy.h compiles them.
  *
- * Ownership: one struct owns everything below it. Thread: built on the control thread, then constant.
- * Failure: gateway_config_read() reports every fault and returns NULL when one was an error.
+ * Ownership: one struct owns everything below it. Thread: built on the control thread, then
+ * constant. Failure: gateway_config_read() reports every fault and returns NULL when one was an
+ * error.
  */
 #ifndef CONFIG_GATEWAY_CONFIG_H
 #define CONFIG_GATEWAY_CONFIG_H
@@ -31,7 +32,8 @@ enum config_protocol { PROTOCOL_AUTO, PROTOCOL_HTTP, PROTOCOL_SOCKS5 };
 enum config_auth { AUTH_NONE, AUTH_TOKEN };
 enum config_default { DEFAULT_DENY, DEFAULT_ASK, DEFAULT_ALLOW };
 
-/* A listening address: `path` for Unix sockets, otherwise `addr` and `port` (0 = kernel's choice). */
+/* A listening address: `path` for Unix sockets, otherwise `addr` and `port` (0 = kernel's choice).
+ */
 struct config_address {
     const char *path;
     struct addr addr;
@@ -88,15 +90,16 @@ struct config_filter_key {
 };
 
 struct config_filter {
-    const char *name, *module;
+    const char *name;
     struct place place;
+    const char *module;
     uint64_t timeout_ms;
     struct config_filter_key *keys;
     size_t key_count;
 };
 
 struct gateway_config {
-    uint32_t workers; /* 0 = auto */
+    uint32_t workers;      /* 0 = auto */
     const char *audit_log; /* path, "stderr" or "none" */
     enum config_audit_format audit_format;
     bool audit_required;

@@ -11,11 +11,20 @@
 
 #include <stdint.h>
 
+enum {
+    INI_LINE_MAX = 4096,
+    INI_SECTION_MAX = 49, /* what inih keeps of the text between brackets */
+    INI_KEY_MAX = 49,     /* what inih keeps of a key for the lines that continue it */
+    INI_INCLUDE_DEPTH_MAX = 16,
+    INI_FILES_MAX = 4096,
+    INI_FILE_BYTES_MAX = 256 << 20,
+};
+
 struct ini_entry {
     const char *section; /* "policy" of [policy build] */
     const char *name;    /* "build", or "" */
     const char *key;     /* NULL for the section header itself */
-    const char *value;   /* comments cut, trimmed; never NULL when key is set */
+    const char *value;   /* comments cut, trimmed, perhaps empty; never NULL when key is set */
     struct place place;
     bool continuation; /* an indented line that continues the list above; `key` repeats it */
 };
@@ -27,15 +36,16 @@ struct ini_file {
 };
 
 struct ini_doc {
-    struct ini_entry *entries;
+    struct ini_entry *entries; /* an included file's entries stand where it was included */
     size_t count;
     struct ini_file *files; /* the main file first, then includes and lists in the order read */
     size_t file_count;
-    void *strings; /* owner of every string above */
+    struct ini_strings *strings; /* owner of every string above */
 };
 
-/* Reads `path` and what its [gateway] `include` lines name (lexical order, relative to the including
- * file; a pattern may match nothing, a literal must exist). Returns true when there was no error. */
+/* Reads `path` and what its [gateway] `include` lines name (lexical order, relative to the
+ * including file; a pattern may match nothing, a literal must exist). Returns true when there was
+ * no error. */
 bool ini_read(struct ini_doc *doc, const char *path, struct faults *faults);
 
 /* The same from memory, for tests and fuzzing; `include` is a fault there. */
@@ -47,6 +57,15 @@ bool ini_read_text(struct ini_doc *doc, const char *file_name, struct str text,
  * `path` is taken relative to the file of `place`. Bounded by `max_bytes`. */
 struct str ini_read_side_file(struct ini_doc *doc, struct place place, const char *path,
                               size_t max_bytes, const char **resolved_path, struct faults *faults);
+
+/* A copy with a NUL behind it that lives as long as the document. */
+const char *ini_keep(struct ini_doc *doc, struct str text);
+
+/* `path` as it is when absolute, otherwise relative to the directory of `file`; kept likewise. */
+const char *ini_resolve(struct ini_doc *doc, const char *file, const char *path);
+
+/* The text before a comment: `mark` behind a space or tab, outside double quotes. */
+struct str ini_cut_comment(struct str line, char mark);
 
 void ini_free(struct ini_doc *doc);
 

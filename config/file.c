@@ -1,0 +1,105 @@
+#include "config/file.h"
+
+#include "config/grow.h"
+#include "srt/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+
+static int read_all(int fd, char *to, size_t size, size_t *len)
+{
+    *len = 0;
+    while (*len < size) {
+        ssize_t got = read(fd, to + *len, size - *len);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return -1;
+        if (got == 0)
+            break;
+        *len += (size_t)got;
+    }
+    return 0;
+}
+
+int file_read(const char *path, size_t max_bytes, char **bytes, size_t *len, struct stat *st,
+              struct srt_err *err)
+{
+    struct stat own;
+    if (st == NULL)
+        st = &own;
+    /* O_NONBLOCK: a FIFO without a writer would otherwise block the open itself. */
+    autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 || fstat(fd, st) != 0)
+        return srt_err_set(err, "%s", strerror(errno));
+    if (S_ISDIR(st->st_mode))
+        return srt_err_set(err, "is a directory");
+    if (!S_ISREG(st->st_mode))
+        return srt_err_set(err, "is not a regular file");
+    if ((uintmax_t)st->st_size > max_bytes)
+        return srt_err_set(err, "is larger than %zu bytes", max_bytes);
+
+    /* One byte more than it had when it was opened shows a file that is being written. */
+    size_t size = (size_t)st->st_size + 1;
+    autofree char *buffer = grow_check(malloc(size + 1));
+    if (read_all(fd, buffer, size, len) != 0)
+        return srt_err_set(err, "%s", strerror(errno));
+    if (*len == size)
+        return srt_err_set(err, "grew while it was read");
+    buffer[*len] = '\0';
+    *bytes = steal_ptr(buffer);
+    return 0;
+}
+
+/* The length of the UTF-8 sequence at `p`, 0 when it is none: no overlong forms, no surrogates,
+ * nothing above U+10FFFF. */
+static size_t utf8_len(const unsigned char *p, size_t left)
+{
+    static const struct {
+        unsigned char first_low, first_high, second_low, second_high;
+        size_t len;
+    } rows[] = {
+        {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
+        {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
+        {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
+    };
+    for (size_t row = 0; row < sizeof(rows) / sizeof(rows[0]); row++) {
+        if (p[0] < rows[row].first_low || p[0] > rows[row].first_high)
+            continue;
+        if (rows[row].len > left || p[1] < rows[row].second_low || p[1] > rows[row].second_high)
+            return 0;
+        for (size_t i = 2; i < rows[row].len; i++)
+            if (p[i] < 0x80 || p[i] > 0xbf)
+                return 0;
+        return rows[row].len;
+    }
+    return 0;
+}
+
+size_t file_text_end(struct str bytes)
+{
+    const unsigned char *p = (const unsigned char *)bytes.p;
+    size_t i = 0;
+    while (i < bytes.len) {
+        if (p[i] >= 0x20 && p[i] < 0x7f) {
+            i++;
+        } else if (p[i] >= 0x80) {
+            size_t len = utf8_len(p + i, bytes.len - i);
+            if (len == 0)
+                break;
+            i += len;
+        } else if (p[i] == '\t' || p[i] == '\n' ||
+                   (p[i] == '\r' && i + 1 < bytes.len && p[i + 1] == '\n')) {
+            i++;
+        } else {
+            break;
+        }
+    }
+    return i;
+}
+
+bool file_has_bom(struct str bytes)
+{
+    return str_starts(bytes, STR("\xef\xbb\xbf"));
+}
