@@ -1,5 +1,6 @@
 /*
- * A list of faults and warnings, each with its place, so that a reader can report every one at once.
+ * A list of faults and warnings, each with its place, so that a reader can report every one at
+ * once.
  *
  * Ownership: the list owns its texts; free with faults_free(). A zeroed struct is an empty list.
  * Thread: one at a time. Failure: running out of memory aborts (a start-up path).

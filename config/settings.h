@@ -1,6 +1,7 @@
 /*
- * ~/.srt-settings.json, the format of `srt` (../shared by both programs: the launcher reads all of it,
- * the gateway reads the `network` object that a launcher sends). Sole user of jansson for settings.
+ * ~/.srt-settings.json, the format of `srt` (../shared by both programs: the launcher reads all of
+ * it, the gateway reads the `network` object that a launcher sends). Sole user of jansson for
+ * settings.
  *
  * Ownership: one struct owns everything below it; strings are NUL-terminated and contain no NUL.
  * Thread: any, one at a time. Failure: faults with FILE:LINE:COLUMN; never a fallback. A key that
@@ -16,8 +17,8 @@
 
 struct settings_text {
     char *text;
-    char *setting;  /* its path in the file, such as "filesystem.denyRead[2]" */
-    bool literal;   /* {path, literal: true}: no glob characters */
+    char *setting; /* its path in the file, such as "filesystem.denyRead[2]" */
+    bool literal;  /* {path, literal: true}: no glob characters */
     unsigned line, column;
 };
 
@@ -71,7 +72,8 @@ struct settings {
     struct settings_list git_safe_directories;
     bool enable_weaker_nested_sandbox, allow_nested_user_namespaces;
     char *bwrap_path;
-    char *network_json; /* the `network` object as compact JSON, for the attach message; NULL if absent */
+    char *network_json; /* the `network` object as compact JSON, for the attach message; NULL if
+                           absent */
 };
 
 /* Reads a file that must exist, be regular, UTF-8, an object without duplicate keys. */
