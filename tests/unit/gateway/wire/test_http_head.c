@@ -420,8 +420,7 @@ static void test_h31_separators_that_parsers_differ_on(void **state)
         "http://good.test\x01/",
         "http://good.test/\x7f",
         "http://good.test/\x80",
-        "http://g\xc3\xb6\xc3\xb6"
-        "d.test/",
+        "http://g\xc3\xb6\xc3\xb6.test/",
         "http://good.test/#x",
         "http://good.test/\\x",
         "http://good.test%00.evil.test/",
