@@ -1,8 +1,13 @@
 /*
  * One RULE of INTERFACE 1.3 (docs/configuration.md "Rules"): text to a value. Sole user of libpsl.
  *
- * Ownership: a rule owns its strings; rule_free(). Thread: built on one thread, then constant.
- * Failure: faults at the given place; a public-suffix wildcard is an error, a private one a warning.
+ * A policy may hold a million of these, so what is rare lives in `extra`, the default id is made
+ * when it is asked for, and a name that was written canonically is a view into the text.
+ *
+ * Ownership: `text` and `origin` are borrowed from the policy and outlive the rule; the rule owns
+ * `extra` and a name that had to be converted: rule_free(). Thread: built on one thread, then
+ * constant. Failure: faults at the given place; a public-suffix wildcard is an error, a private one
+ * a warning.
  */
 #ifndef FILTERS_RULE_H
 #define FILTERS_RULE_H
@@ -21,46 +26,106 @@ enum rule_effect { RULE_ALLOW, RULE_DENY };
 enum rule_host { RULE_NAME, RULE_BELOW /* *.x */, RULE_ANY /* * */, RULE_CIDR /* literals too */ };
 enum rule_sni { RULE_SNI_INHERIT, RULE_SNI_MATCH, RULE_SNI_OFF };
 enum rule_mode { RULE_ENFORCE, RULE_REPORT, RULE_ASK };
+enum rule_ports { RULE_PORTS_ALL, RULE_PORTS_WEB /* 80, 443 */, RULE_PORTS_RANGE, RULE_PORTS_LIST };
+
+/* What a rule is compared with. Entries of deny-addresses, allow-addresses and
+ * deniedResolvedAddresses are rules too, so that one index serves them all and denials can name
+ * them. */
+enum rule_scope {
+    RULE_REQUESTS,  /* allow =, deny = */
+    RULE_ADDRESSES, /* allow-addresses, deny-addresses: every address that would be dialled */
+    RULE_RESOLVED,  /* deniedResolvedAddresses: addresses that a name resolves to */
+};
 
 struct port_range {
     uint16_t first, last;
 };
 
-struct rule {
-    enum rule_effect effect;
-    enum rule_host host;
-    struct name name; /* RULE_NAME: the name; RULE_BELOW: x */
-    struct cidr cidr; /* RULE_CIDR */
+/* Where rules stand. A default id is PREFIX NUMBER SUFFIX: "build:" 12 "",
+ * "settings:allowedDomains[" 3 "]". */
+struct rule_origin {
+    char *prefix;
+    const char *suffix;
+    char *file;
+};
 
-    struct port_range *ports; /* count 0 = every port */
+/* The attributes that most rules do not have. */
+struct rule_extra {
+    struct port_range *ports; /* RULE_PORTS_LIST */
     size_t port_count;
     uint32_t fronts; /* bit set of 1u << front; 0 = every front */
-    char **methods;  /* NULL-terminated, or NULL = any */
+    char **methods;  /* NULL = any */
+    size_t method_count;
     char *path;      /* glob, or NULL = any */
-    struct cidr *to; /* count 0 = not limited */
+    struct cidr *to; /* NULL = not limited */
     size_t to_count;
-    enum rule_sni sni;
-    enum rule_mode mode;
     int64_t until; /* seconds since the epoch; 0 = for ever */
-
-    char *id;     /* POLICY:LINE unless given */
-    char *reason; /* or NULL */
-    char *text;   /* as written, for explain and diffs */
-    unsigned line;
+    char *id;      /* or NULL */
+    char *reason;  /* or NULL */
 };
 
-/* Where a rule's text comes from decides two defaults. */
+struct rule {
+    const char *text; /* as written, for explain and diffs */
+    const struct rule_origin *origin;
+    struct rule_extra *extra; /* NULL = none of them */
+    union {
+        const char
+            *name; /* RULE_NAME: the name; RULE_BELOW: x. Canonical, `name_len` bytes, no NUL */
+        struct cidr cidr; /* RULE_CIDR */
+    };
+    struct port_range range; /* RULE_PORTS_RANGE */
+    uint32_t number;         /* of its line in the file, or of its entry in a list of settings */
+    uint32_t next;           /* filters/index: the next rule for this host */
+    uint8_t name_len;
+    bool owns_name;
+    enum rule_effect effect : 8;
+    enum rule_host host : 8;
+    enum rule_ports ports : 8;
+    enum rule_scope scope : 8;
+    enum rule_sni sni : 8;
+    enum rule_mode mode : 8;
+};
+
+/* Where a rule's text comes from decides what may be written and what a missing port means. */
 enum rule_dialect {
     RULE_INI,      /* no port in `allow`: 80 and 443 */
-    RULE_SETTINGS, /* no port: every port, as in srt */
+    RULE_SETTINGS, /* `srt`: host[:port] only; no port: every port; `*` only to deny */
 };
 
-/* `id_prefix` makes the default id ("build" gives "build:12"). True when no error was added. */
+/* `text` is NUL-terminated. True when no error was added; otherwise there is nothing to free. */
 bool rule_parse(struct rule *out, enum rule_effect effect, enum rule_dialect dialect,
-                struct str text, const char *id_prefix, struct place place, struct faults *faults);
+                const char *text, const struct rule_origin *origin, uint32_t number,
+                struct place place, struct faults *faults);
+
+/* An entry of an address list: ADDR or ADDR/LEN, IPv6 with or without brackets. */
+bool rule_parse_address(struct rule *out, enum rule_effect effect, enum rule_scope scope,
+                        const char *text, const struct rule_origin *origin, uint32_t number,
+                        struct place place, struct faults *faults);
+
+/* Sets the reason of a rule that has none (deniedDomainReasons). */
+void rule_set_reason(struct rule *rule, const char *reason);
 void rule_free(struct rule *rule);
 
-/* `*` crosses `/`, `?` is one byte, everything else is itself. */
-bool rule_path_matches(const char *glob, struct str path);
+enum { RULE_ID_MAX = 320 };
+
+/* The id= word, or POLICY:LINE; returns `out`. */
+const char *rule_id(const struct rule *rule, char out[RULE_ID_MAX]);
+/* What the agent reads when the rule denies; or NULL. */
+const char *rule_reason(const struct rule *rule);
+/* The key it was written under: "allow", "deny", "deny-addresses", "allow-addresses". */
+const char *rule_key(const struct rule *rule);
+
+/* A rule names exactly one address, rather than a range. */
+bool rule_is_literal(const struct rule *rule);
+/* Conditions of its own. A rule past its `until` matches nothing. */
+bool rule_has_port(const struct rule *rule, uint16_t port);
+bool rule_has_front(const struct rule *rule, enum front front);
+bool rule_has_method(const struct rule *rule, struct str method);
+bool rule_expired(const struct rule *rule, int64_t now);
+/* It can only be judged where method or path are visible. */
+bool rule_needs_clear(const struct rule *rule);
+/* Within its to=; true when it has none. */
+bool rule_has_to(const struct rule *rule);
+bool rule_to_contains(const struct rule *rule, const struct addr *addr);
 
 #endif

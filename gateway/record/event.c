@@ -54,6 +54,7 @@ void event_decision(struct json *json, const struct event_request *request, enum
 {
     bool unapplied = decision != NULL && decision->would != OUTCOME_ALLOWED;
     const struct rule *rule = decision != NULL ? decision->ruling.rule : NULL;
+    char id[RULE_ID_MAX];
 
     put_who(json, "decision", request);
     json_text(json, "peer", request->peer);
@@ -66,7 +67,7 @@ void event_decision(struct json *json, const struct event_request *request, enum
     json_text(json, "mode", in_report_mode(decision) ? STR("report") : STR("enforce"));
     json_text(json, "would", unapplied ? STR("deny") : STR_NULL);
     json_text(json, "reason", str_of(outcome_row(verdict)->word));
-    json_text(json, "rule", rule != NULL ? str_of(rule->id) : STR_NULL);
+    json_text(json, "rule", rule != NULL ? str_of(rule_id(rule, id)) : STR_NULL);
     json_none(json, "filter");
     json_text(json, "message", message);
 }

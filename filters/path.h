@@ -1,0 +1,22 @@
+/*
+ * The path of a visible request against the glob of a `path=` attribute.
+ *
+ * Percent-encoded bytes are compared decoded (RFC 3986 6.2.2.2), on both sides, so that a rule
+ * cannot be dodged by spelling a letter as %61. Paths that two servers may read as two different
+ * resources match no rule at all. Thread: any; pure.
+ */
+#ifndef FILTERS_PATH_H
+#define FILTERS_PATH_H
+
+#include "srt/str.h"
+
+enum { PATH_GLOB_MAX = 512 }; /* bounds the work on a hostile path */
+
+/* Dot segments in any spelling, encoded slashes, backslashes, encoded NUL, broken percent-encoding.
+ */
+bool path_is_ambiguous(struct str path);
+
+/* `*` crosses `/`, `?` is one byte, everything else is itself. False for ambiguous paths. */
+bool path_matches(struct str glob, struct str path);
+
+#endif
