@@ -1,1 +1,635 @@
 #include "filters/policy.h"
+
+#include "filters/index.h"
+#include "filters/path.h"
+#include "srt/cleanup.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/queue.h>
+
+struct origin {
+    struct rule_origin shown;
+    SLIST_ENTRY(origin) next;
+};
+
+struct policy {
+    char *name;
+    char *docs;
+    bool settings, report, private_allowed, sni_off;
+    enum config_default fallback;
+    struct rule *rules;
+    uint32_t count;
+    struct index index;
+    char *texts; /* of every rule, NUL-terminated, in one block */
+    SLIST_HEAD(, origin) origins;
+};
+
+/* Start-up and reload only; see rule.c. */
+static void *must_alloc(size_t count, size_t size)
+{
+    void *p = calloc(count != 0 ? count : 1, size);
+    if (p == NULL)
+        abort();
+    return p;
+}
+
+static char *must_strdup(const char *text)
+{
+    char *copy = strdup(text);
+    if (copy == NULL)
+        abort();
+    return copy;
+}
+
+static struct policy *policy_new(const char *name)
+{
+    struct policy *policy = must_alloc(1, sizeof(*policy));
+    policy->name = must_strdup(name);
+    return policy;
+}
+
+void policy_free(struct policy *policy)
+{
+    if (policy == NULL)
+        return;
+    for (uint32_t i = 0; i < policy->count; i++)
+        rule_free(&policy->rules[i]);
+    index_free(&policy->index);
+    while (!SLIST_EMPTY(&policy->origins)) {
+        struct origin *origin = SLIST_FIRST(&policy->origins);
+        SLIST_REMOVE_HEAD(&policy->origins, next);
+        free(origin->shown.prefix);
+        free(origin->shown.file);
+        free(origin);
+    }
+    free(policy->rules);
+    free(policy->texts);
+    free(policy->name);
+    free(policy->docs);
+    free(policy);
+}
+
+/* -- compiling -- */
+
+/* Counts first and allocates once: rules must not move, and a million small strings are dear. */
+struct builder {
+    struct policy *policy;
+    struct faults *faults;
+    size_t rules, bytes; /* planned */
+    char *text;          /* where the next rule's text goes */
+};
+
+static void plan(struct builder *builder, size_t rules, size_t bytes)
+{
+    builder->rules += rules;
+    builder->bytes += bytes;
+}
+
+static void begin(struct builder *builder)
+{
+    assert(builder->rules < UINT32_MAX);
+    builder->policy->rules = must_alloc(builder->rules, sizeof(struct rule));
+    builder->policy->texts = must_alloc(builder->bytes, 1);
+    builder->text = builder->policy->texts;
+}
+
+static const char *keep_text(struct builder *builder, struct str text)
+{
+    char *kept = builder->text;
+    memcpy(kept, text.p, text.len);
+    kept[text.len] = '\0';
+    builder->text += text.len + 1;
+    assert((size_t)(builder->text - builder->policy->texts) <= builder->bytes);
+    return kept;
+}
+
+static struct rule *next_rule(struct builder *builder)
+{
+    assert(builder->policy->count < builder->rules);
+    return &builder->policy->rules[builder->policy->count];
+}
+
+/* Whether the policy stands (then it is indexed) or not (then it is gone). */
+static struct policy *finish(struct builder *builder, size_t errors_before)
+{
+    struct policy *policy = builder->policy;
+    if (builder->faults->errors > errors_before) {
+        policy_free(policy);
+        return NULL;
+    }
+    index_build(&policy->index, policy->rules, policy->count);
+    return policy;
+}
+
+static struct origin *add_origin(struct policy *policy, char *prefix, const char *suffix,
+                                 const char *file)
+{
+    struct origin *origin = must_alloc(1, sizeof(*origin));
+    origin->shown = (struct rule_origin){prefix, suffix, must_strdup(file)};
+    SLIST_INSERT_HEAD(&policy->origins, origin, next);
+    return origin;
+}
+
+__attribute__((format(printf, 1, 2))) static char *must_format(const char *format, ...)
+{
+    char *text;
+    va_list args;
+    va_start(args, format);
+    int len = vasprintf(&text, format, args);
+    va_end(args);
+    if (len < 0)
+        abort();
+    return text;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+/* "build:" for rules in the section, "pypi.txt:" for rules in a list file that it names. */
+static const struct rule_origin *ini_origin(struct policy *policy, const struct config_policy *of,
+                                            const char *file)
+{
+    bool section = strcmp(file, of->place.file) == 0;
+    autofree char *prefix = must_format("%s:", section ? of->name : base_name(file));
+    struct origin *origin;
+    SLIST_FOREACH(origin, &policy->origins, next)
+    if (strcmp(origin->shown.file, file) == 0 && strcmp(origin->shown.prefix, prefix) == 0)
+        return &origin->shown;
+    return &add_origin(policy, steal_ptr(prefix), "", file)->shown;
+}
+
+static void add_rules(struct builder *builder, const struct config_policy *from,
+                      const struct config_list *list, enum rule_effect effect)
+{
+    const struct rule_origin *origin = NULL;
+    const char *file = NULL;
+    for (size_t i = 0; i < list->count; i++) {
+        const struct config_text *item = &list->items[i];
+        if (item->place.file != file) {
+            file = item->place.file;
+            origin = ini_origin(builder->policy, from, file);
+        }
+        if (rule_parse(next_rule(builder), effect, RULE_INI, keep_text(builder, item->text), origin,
+                       item->place.line, item->place, builder->faults))
+            builder->policy->count++;
+    }
+}
+
+/* Address lists are separated by commas or spaces. */
+static bool next_address(struct str *rest, struct str *address)
+{
+    size_t skip = 0, len = 0;
+    while (skip < rest->len && strchr(", \t", rest->p[skip]) != NULL)
+        skip++;
+    *rest = str_from(*rest, skip);
+    while (len < rest->len && strchr(", \t", rest->p[len]) == NULL)
+        len++;
+    *address = (struct str){rest->p, len};
+    *rest = str_from(*rest, len);
+    return len > 0;
+}
+
+static void plan_addresses(struct builder *builder, const struct config_list *list)
+{
+    struct str address;
+    for (size_t i = 0; i < list->count; i++)
+        for (struct str rest = list->items[i].text; next_address(&rest, &address);)
+            plan(builder, 1, address.len + 1);
+}
+
+static void add_addresses(struct builder *builder, const struct config_policy *from,
+                          const struct config_list *list, enum rule_effect effect)
+{
+    struct str address;
+    for (size_t i = 0; i < list->count; i++) {
+        const struct config_text *item = &list->items[i];
+        const struct rule_origin *origin = ini_origin(builder->policy, from, item->place.file);
+        for (struct str rest = item->text; next_address(&rest, &address);)
+            if (rule_parse_address(next_rule(builder), effect, RULE_ADDRESSES,
+                                   keep_text(builder, address), origin, item->place.line,
+                                   item->place, builder->faults))
+                builder->policy->count++;
+    }
+}
+
+static void plan_rules(struct builder *builder, const struct config_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        plan(builder, 1, list->items[i].text.len + 1);
+}
+
+/* `inherit` flattened: every policy once, those that are inherited before those that do. */
+struct lineage {
+    const struct gateway_config *all;
+    const struct config_policy **order;
+    size_t count;
+    enum { UNSEEN, OPEN, DONE } * states; /* by position in all->policies */
+};
+
+static size_t find_policy(const struct gateway_config *all, struct str name)
+{
+    size_t i = 0;
+    while (i < all->policy_count && !str_eq(name, str_of(all->policies[i].name)))
+        i++;
+    return i;
+}
+
+static void unknown_policy(const struct gateway_config *all, const struct config_text *name,
+                           struct faults *faults)
+{
+    autofree const char **names = must_alloc(all->policy_count + 1, sizeof(*names));
+    autofree char *word = must_format("%.*s", STR_ARG(name->text));
+    for (size_t i = 0; i < all->policy_count; i++)
+        names[i] = all->policies[i].name;
+    const char *near = nearest_word(word, names);
+    faults_add(faults, FAULT_ERROR, name->place, "inherit: there is no policy `%.100s`%s%s%s", word,
+               near != NULL ? "; did you mean `" : "", near != NULL ? near : "",
+               near != NULL ? "`?" : "");
+}
+
+static void lineage_add(struct lineage *lineage, const struct config_policy *config,
+                        struct faults *faults)
+{
+    for (size_t i = 0; i < config->inherit.count; i++) {
+        const struct config_text *name = &config->inherit.items[i];
+        size_t which = find_policy(lineage->all, name->text);
+        if (which == lineage->all->policy_count) {
+            unknown_policy(lineage->all, name, faults);
+            continue;
+        }
+        if (lineage->states[which] == OPEN)
+            faults_add(faults, FAULT_ERROR, name->place, "policy `%s` inherits from itself",
+                       lineage->all->policies[which].name);
+        if (lineage->states[which] != UNSEEN)
+            continue;
+        lineage->states[which] = OPEN;
+        lineage_add(lineage, &lineage->all->policies[which], faults);
+        lineage->states[which] = DONE;
+    }
+    lineage->order[lineage->count++] = config;
+}
+
+struct policy *policy_compile(const struct config_policy *config, const struct gateway_config *all,
+                              struct faults *faults)
+{
+    size_t errors = faults->errors;
+    autofree const struct config_policy **order = must_alloc(all->policy_count + 1, sizeof(*order));
+    autofree void *states = must_alloc(all->policy_count + 1, sizeof(int));
+    struct lineage lineage = {.all = all, .order = order, .states = states};
+    size_t self = find_policy(all, str_of(config->name));
+    if (self < all->policy_count)
+        lineage.states[self] = OPEN;
+    lineage_add(&lineage, config, faults);
+
+    struct policy *policy = policy_new(config->name);
+    policy->docs = config->docs != NULL ? must_strdup(config->docs) : NULL;
+    policy->report = config->report;
+    policy->private_allowed = config->private_addresses;
+    policy->sni_off = config->sni_off;
+    policy->fallback = config->fallback;
+
+    struct builder builder = {.policy = policy, .faults = faults};
+    for (size_t i = 0; i < lineage.count; i++) {
+        plan_rules(&builder, &order[i]->allow);
+        plan_rules(&builder, &order[i]->deny);
+    }
+    plan_addresses(&builder, &config->allow_addresses);
+    plan_addresses(&builder, &config->deny_addresses);
+    begin(&builder);
+    for (size_t i = 0; i < lineage.count; i++) {
+        add_rules(&builder, order[i], &order[i]->allow, RULE_ALLOW);
+        add_rules(&builder, order[i], &order[i]->deny, RULE_DENY);
+    }
+    add_addresses(&builder, config, &config->allow_addresses, RULE_ALLOW);
+    add_addresses(&builder, config, &config->deny_addresses, RULE_DENY);
+    return finish(&builder, errors);
+}
+
+/* -- from settings -- */
+
+static int compare_reasons(const void *a, const void *b)
+{
+    const struct settings_reason *const *left = a, *const *right = b;
+    return strcmp((*left)->pattern, (*right)->pattern);
+}
+
+/* deniedDomainReasons is keyed by the exact text of a deny entry. */
+static void set_reasons(struct policy *policy, const struct settings_network *network)
+{
+    autofree const struct settings_reason **sorted =
+        must_alloc(network->reason_count + 1, sizeof(*sorted));
+    for (size_t i = 0; i < network->reason_count; i++)
+        sorted[i] = &network->reasons[i];
+    qsort(sorted, network->reason_count, sizeof(*sorted), compare_reasons);
+    for (uint32_t i = 0; i < policy->count; i++) {
+        struct rule *rule = &policy->rules[i];
+        if (rule->effect != RULE_DENY || rule->scope != RULE_REQUESTS)
+            continue;
+        autofree char *text = must_strdup(rule->text);
+        const struct settings_reason key = {.pattern = text}, *key_pointer = &key;
+        const struct settings_reason **found =
+            bsearch(&key_pointer, sorted, network->reason_count, sizeof(*sorted), compare_reasons);
+        if (found != NULL && (*found)->reason[0] != '\0')
+            rule_set_reason(rule, (*found)->reason);
+    }
+}
+
+static void plan_settings(struct builder *builder, const struct settings_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        plan(builder, 1, strlen(list->items[i].text) + 1);
+}
+
+static void add_settings(struct builder *builder, const struct settings_list *list, const char *key,
+                         const char *file, enum rule_effect effect, enum rule_scope scope)
+{
+    struct policy *policy = builder->policy;
+    const struct rule_origin *origin =
+        &add_origin(policy, must_format("%s:%s[", policy->name, key), "]", file)->shown;
+    for (size_t i = 0; i < list->count; i++) {
+        const struct settings_text *item = &list->items[i];
+        const char *text = keep_text(builder, str_of(item->text));
+        struct place place = {file, item->line, item->column};
+        bool good = scope == RULE_REQUESTS
+                        ? rule_parse(next_rule(builder), effect, RULE_SETTINGS, text, origin,
+                                     (uint32_t)i, place, builder->faults)
+                        : rule_parse_address(next_rule(builder), effect, scope, text, origin,
+                                             (uint32_t)i, place, builder->faults);
+        if (good)
+            policy->count++;
+    }
+}
+
+struct policy *policy_compile_settings(const struct settings_network *network, const char *name,
+                                       const char *file, struct faults *faults)
+{
+    size_t errors = faults->errors;
+    struct policy *policy = policy_new(name != NULL ? name : "settings");
+    policy->settings = true;
+    policy->private_allowed = true;
+    policy->fallback = DEFAULT_DENY;
+
+    struct builder builder = {.policy = policy, .faults = faults};
+    plan_settings(&builder, &network->allowed_domains);
+    plan_settings(&builder, &network->denied_domains);
+    plan_settings(&builder, &network->denied_resolved_addresses);
+    begin(&builder);
+    add_settings(&builder, &network->allowed_domains, "allowedDomains", file, RULE_ALLOW,
+                 RULE_REQUESTS);
+    add_settings(&builder, &network->denied_domains, "deniedDomains", file, RULE_DENY,
+                 RULE_REQUESTS);
+    add_settings(&builder, &network->denied_resolved_addresses, "deniedResolvedAddresses", file,
+                 RULE_DENY, RULE_RESOLVED);
+    set_reasons(policy, network);
+    return finish(&builder, errors);
+}
+
+/* -- reading -- */
+
+const char *policy_name(const struct policy *policy)
+{
+    return policy->name;
+}
+
+const char *policy_docs(const struct policy *policy)
+{
+    return policy->docs;
+}
+
+bool policy_reports(const struct policy *policy)
+{
+    return policy->report;
+}
+
+size_t policy_rule_count(const struct policy *policy)
+{
+    return policy->count;
+}
+
+const struct rule *policy_rule_at(const struct policy *policy, size_t index)
+{
+    assert(index < policy->count);
+    return &policy->rules[index];
+}
+
+bool policy_is_settings(const struct policy *policy)
+{
+    return policy->settings;
+}
+
+bool policy_private_allowed(const struct policy *policy)
+{
+    return policy->private_allowed;
+}
+
+/* -- judging -- */
+
+/* How far a rule whose host fits is fit for the rest of a question. */
+enum fit { FIT_NOT, FIT_WHOLLY, FIT_BUT_METHOD, FIT_UNCLEAR_PATH };
+
+static enum fit rule_fit(const struct rule *rule, const struct question *question)
+{
+    if (!rule_has_port(rule, question->target->port) || !rule_has_front(rule, question->front) ||
+        rule_expired(rule, question->now))
+        return FIT_NOT;
+    if (!rule_needs_clear(rule))
+        return FIT_WHOLLY;
+    const char *glob = rule->extra->path;
+    bool method_fits = question->method.p != NULL && rule_has_method(rule, question->method);
+    if (rule->extra->methods == NULL)
+        method_fits = true;
+    if (glob != NULL && question->path.p == NULL)
+        return FIT_NOT;
+    if (glob != NULL && method_fits && path_is_ambiguous(question->path))
+        return FIT_UNCLEAR_PATH;
+    if (glob != NULL && !path_matches(str_of(glob), question->path))
+        return FIT_NOT;
+    if (method_fits)
+        return FIT_WHOLLY;
+    return question->method.p != NULL ? FIT_BUT_METHOD : FIT_NOT;
+}
+
+/* The first rule, in the order of the policy, of each kind that can matter. */
+struct findings {
+    const struct rule *deny, *reported_deny, *allow, *other_method;
+    bool unclear_deny; /* a deny rule cannot be judged on this path */
+};
+
+/* Rules of one policy stand in one array, in order. */
+static void keep_first(const struct rule **kept, const struct rule *rule)
+{
+    if (*kept == NULL || rule < *kept)
+        *kept = rule;
+}
+
+static void consider(struct findings *findings, const struct rule *rule,
+                     const struct question *question)
+{
+    bool deny = rule->effect == RULE_DENY;
+    if (rule->scope != RULE_REQUESTS ||
+        (rule->host == RULE_ANY && !deny && question->target->is_addr))
+        return;
+    switch (rule_fit(rule, question)) {
+    case FIT_NOT:
+        return;
+    case FIT_WHOLLY:
+        if (!deny)
+            keep_first(&findings->allow, rule);
+        else if (rule->mode == RULE_REPORT)
+            keep_first(&findings->reported_deny, rule);
+        else
+            keep_first(&findings->deny, rule);
+        return;
+    case FIT_BUT_METHOD:
+        if (!deny)
+            keep_first(&findings->other_method, rule);
+        return;
+    case FIT_UNCLEAR_PATH:
+        findings->unclear_deny |= deny && rule->mode != RULE_REPORT;
+        return;
+    }
+}
+
+static struct findings find(const struct policy *policy, const struct question *question)
+{
+    struct findings findings = {0};
+    const struct rule *heads[INDEX_MAX_HEADS];
+    size_t count = index_find(&policy->index, question->target, heads);
+    for (size_t i = 0; i < count; i++)
+        for (const struct rule *rule = heads[i]; rule != NULL;
+             rule = index_next(&policy->index, rule))
+            consider(&findings, rule, question);
+    return findings;
+}
+
+static void set(struct ruling *ruling, enum outcome outcome, const struct rule *rule)
+{
+    ruling->outcome = outcome;
+    ruling->rule = rule;
+}
+
+/* What the allow side says, when nothing denies. */
+static void judge_allow(struct ruling *ruling, const struct findings *findings)
+{
+    static const enum outcome fallbacks[] = {
+        [DEFAULT_DENY] = OUTCOME_NOT_ALLOWED,
+        [DEFAULT_ASK] = OUTCOME_ASK_REFUSED,
+        [DEFAULT_ALLOW] = OUTCOME_ALLOWED,
+    };
+    const struct rule *allow = findings->allow;
+    if (allow == NULL && findings->other_method != NULL &&
+        ruling->policy->fallback != DEFAULT_ALLOW) {
+        set(ruling, OUTCOME_METHOD_NOT_ALLOWED, findings->other_method);
+    } else if (allow == NULL) {
+        set(ruling, fallbacks[ruling->policy->fallback], NULL);
+    } else if (allow->mode == RULE_ASK) {
+        set(ruling, OUTCOME_ASK_REFUSED, allow);
+    } else if (allow->mode == RULE_REPORT) {
+        /* An exception on trial: let through, recorded as what it would be without the rule. */
+        set(ruling, OUTCOME_NOT_ALLOWED, allow);
+        ruling->report = true;
+    } else {
+        set(ruling, OUTCOME_ALLOWED, allow);
+    }
+}
+
+struct ruling policy_judge(const struct policy *policy, const struct question *question)
+{
+    struct findings findings = find(policy, question);
+    struct ruling ruling = {
+        .policy = policy,
+        .allow = findings.allow,
+        .front = question->front,
+        .now = question->now,
+    };
+    if (findings.deny != NULL)
+        set(&ruling, OUTCOME_DENIED_BY_RULE, findings.deny);
+    else if (findings.unclear_deny)
+        set(&ruling, OUTCOME_NOT_ALLOWED, NULL);
+    else
+        judge_allow(&ruling, &findings);
+
+    bool passes = ruling.outcome == OUTCOME_ALLOWED || ruling.report;
+    if (passes && findings.reported_deny != NULL) {
+        set(&ruling, OUTCOME_DENIED_BY_RULE, findings.reported_deny);
+        ruling.report = true;
+    }
+    if (policy->report && ruling.outcome != OUTCOME_ALLOWED)
+        ruling.report = true;
+    return ruling;
+}
+
+/* -- addresses -- */
+
+static bool denies_address(const struct rule *rule, const struct ruling *ruling,
+                           const struct target *target)
+{
+    if (rule->effect != RULE_DENY || rule->host != RULE_CIDR ||
+        (rule->scope == RULE_RESOLVED && target->is_addr))
+        return false;
+    /* Method and path of a literal were judged with it; for a name they are not at hand any more,
+     * and the safe reading of a deny rule is the wide one. */
+    if (rule_needs_clear(rule) && target->is_addr)
+        return false;
+    return rule_has_port(rule, target->port) && rule_has_front(rule, ruling->front) &&
+           !rule_expired(rule, ruling->now);
+}
+
+static bool excepts_address(const struct rule *rule, const struct ruling *ruling,
+                            const struct target *target)
+{
+    if (rule->effect != RULE_ALLOW || rule->host != RULE_CIDR)
+        return false;
+    if (rule->scope == RULE_ADDRESSES)
+        return true;
+    if (!rule_is_literal(rule))
+        return false;
+    if (rule == ruling->allow)
+        return true;
+    return rule->mode != RULE_ASK && !rule_needs_clear(rule) && rule_has_port(rule, target->port) &&
+           rule_has_front(rule, ruling->front) && !rule_expired(rule, ruling->now);
+}
+
+struct address_rules policy_address_rules(const struct ruling *ruling, const struct target *target,
+                                          const struct addr *addr)
+{
+    const struct index *index = &ruling->policy->index;
+    struct target asked = {.is_addr = true, .port = target->port, .addr = *addr};
+    struct address_rules found = {0};
+    const struct rule *heads[INDEX_MAX_HEADS];
+    size_t count = index_find(index, &asked, heads);
+    for (size_t i = 0; i < count; i++) {
+        for (const struct rule *rule = heads[i]; rule != NULL; rule = index_next(index, rule)) {
+            if (denies_address(rule, ruling, target)) {
+                bool report = rule->mode == RULE_REPORT;
+                keep_first(report ? &found.report : &found.deny, rule);
+            }
+            found.excepted |= excepts_address(rule, ruling, target);
+        }
+    }
+    return found;
+}
+
+/* -- server names -- */
+
+bool policy_allows_server_name(const struct policy *policy, const struct name *sni,
+                               const struct question *question)
+{
+    struct target target = {.port = question->target->port, .name = *sni};
+    struct question opaque = {.target = &target, .front = question->front, .now = question->now};
+    struct ruling ruling = policy_judge(policy, &opaque);
+    return ruling.outcome == OUTCOME_ALLOWED || ruling.report;
+}
+
+bool policy_sni_matters(const struct ruling *ruling, bool *strict)
+{
+    enum rule_sni said = ruling->allow != NULL ? ruling->allow->sni : RULE_SNI_INHERIT;
+    if (strict != NULL)
+        *strict = said == RULE_SNI_MATCH;
+    return said == RULE_SNI_INHERIT ? !ruling->policy->sni_off : said == RULE_SNI_MATCH;
+}

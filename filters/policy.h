@@ -4,8 +4,8 @@
  * Deny beats allow whatever the order; among allows the first that matches wholly is recorded;
  * nothing matches: the default. A judgement costs the same with ten rules and with a million.
  *
- * Ownership: a policy owns its rules. Constant once compiled, so every thread may read it; no locks.
- * Failure: policy_compile() adds faults and returns NULL when one is an error.
+ * Ownership: a policy owns its rules. Constant once compiled, so every thread may read it; no
+ * locks. Failure: policy_compile() adds faults and returns NULL when one is an error.
  */
 #ifndef FILTERS_POLICY_H
 #define FILTERS_POLICY_H
@@ -29,16 +29,21 @@ struct question {
 
 /* What was decided, and by what. Pointers live as long as the policy. */
 struct ruling {
-    enum outcome outcome;       /* OUTCOME_ALLOWED or the reason */
-    const struct rule *rule;    /* that decided; NULL for the default */
+    enum outcome outcome;        /* OUTCOME_ALLOWED or the reason */
+    const struct rule *rule;     /* that decided, for records; NULL for the default */
+    const struct rule *allow;    /* the allow rule that fits, for its to= and sni=; or NULL */
     const struct policy *policy; /* that decided */
-    bool report; /* a deny that report mode records but does not apply */
+    bool report;                 /* a deny that report mode records but does not apply */
+    enum front front;            /* of the question, for judging the addresses later */
+    int64_t now;
 };
 
-/* From a [policy] section; `all` gives the policies that `inherit` names. */
+/* From a [policy] section; `all` gives the policies that `inherit` names: their rules come first,
+ * each policy's once, and nothing else of theirs is taken over. */
 struct policy *policy_compile(const struct config_policy *config, const struct gateway_config *all,
                               struct faults *faults);
-/* From the `network` lists of settings; named "settings" unless `name` is given. */
+/* From the `network` lists of settings; named "settings" unless `name` is given. Absent lists allow
+ * nothing. Private addresses are not denied there, as in `srt`. */
 struct policy *policy_compile_settings(const struct settings_network *network, const char *name,
                                        const char *file, struct faults *faults);
 void policy_free(struct policy *policy);
@@ -49,15 +54,36 @@ bool policy_reports(const struct policy *policy);
 size_t policy_rule_count(const struct policy *policy);
 const struct rule *policy_rule_at(const struct policy *policy, size_t index);
 
-/* Name, port, front, method and path. Never looks at addresses a name resolves to. */
+/* Made from settings: next steps name `network.allowedDomains` instead of rules. */
+bool policy_is_settings(const struct policy *policy);
+bool policy_private_allowed(const struct policy *policy);
+
+/*
+ * Name, port, front, method and path. Never looks at addresses a name resolves to.
+ *
+ * `*` in a deny rule stands for names and addresses, in an allow rule for names only. An expired
+ * rule matches nothing. A rule with method= or path= matches nothing on an opaque tunnel; on a path
+ * that servers may read in two ways no path rule matches, and a deny rule that would have needed it
+ * makes the request OUTCOME_NOT_ALLOWED.
+ */
 struct ruling policy_judge(const struct policy *policy, const struct question *question);
+
+/* The rules about an address that `target` is or resolves to (its own, or one that it carries). */
+struct address_rules {
+    const struct rule *deny;   /* denies it, or NULL */
+    const struct rule *report; /* would deny it, but only reports */
+    bool excepted; /* allow-addresses, or an allow rule names this very address and port */
+};
+
+struct address_rules policy_address_rules(const struct ruling *ruling, const struct target *target,
+                                          const struct addr *addr);
 
 /* The server name of a hello, on the port of the tunnel: is it allowed as a name of its own? */
 bool policy_allows_server_name(const struct policy *policy, const struct name *sni,
                                const struct question *question);
 
-/* Whether names must be compared for this ruling, after rule and policy. `strict`: a rule said
- * sni=match itself, so that non-TLS first bytes are refused too. */
+/* Whether names must be compared for this ruling, after rule and policy. `strict` (may be NULL): a
+ * rule said sni=match itself, so that non-TLS first bytes are refused too. */
 bool policy_sni_matters(const struct ruling *ruling, bool *strict);
 
 #endif
