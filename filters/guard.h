@@ -1,9 +1,11 @@
 /*
- * Which addresses may be dialled: the built-in classes and a policy's exceptions (docs/addresses.md).
+ * Which addresses may be dialled: the built-in classes and a policy's exceptions
+ * (docs/addresses.md).
  *
  * The class table follows IANA's special-purpose registries (RFC 6890 and successors); IPv4 inside
  * IPv6 is judged by the IPv4. Explicit denials beat exceptions, exceptions beat built-in classes;
- * own listeners are never reachable. Thread: any; everything read is constant or owned by the caller.
+ * own listeners are never reachable. Thread: any; everything read is constant or owned by the
+ * caller.
  */
 #ifndef FILTERS_GUARD_H
 #define FILTERS_GUARD_H
@@ -21,8 +23,9 @@ enum addr_class {
     ADDR_METADATA,
     ADDR_THIS_HOST,
     ADDR_PRIVATE,
-    ADDR_DENIED,   /* by a rule or deny-addresses */
-    ADDR_OUTSIDE_TO, /* a rule's to= leaves it out */
+    ADDR_DENIED,       /* by a rule or deny-addresses */
+    ADDR_OUTSIDE_TO,   /* a rule's to= leaves it out */
+    ADDR_NOT_LOOPBACK, /* of a localhost name */
     ADDR_OWN_LISTENER,
     ADDR_CLASS_COUNT
 };
@@ -40,10 +43,21 @@ struct guard_host {
     size_t own_listener_count;
 };
 
-/* ADDR_PUBLIC when `addr` may be dialled for `ruling` (an allow), otherwise why not. `rule` gets the
- * rule that denied it, if one did. */
-enum addr_class guard_check(const struct guard_host *host, const struct ruling *ruling,
-                            const struct target *target, const struct addr *addr,
-                            const struct rule **rule);
+/* What was found out about one address. */
+struct guard_verdict {
+    enum addr_class class;     /* ADDR_PUBLIC: it may be dialled; otherwise why not */
+    const struct rule *rule;   /* that denied it, if one did */
+    const struct rule *report; /* a rule that would have denied it, but only reports */
+};
+
+/* May `addr` be dialled for `ruling` (one that lets pass), given that `target` is or resolves to
+ * it? */
+struct guard_verdict guard_check(const struct guard_host *host, const struct ruling *ruling,
+                                 const struct target *target, const struct addr *addr);
+
+/* The part of it that a sandbox's settings keep when the gateway's policy vets as well: the
+ * settings can deny more addresses, but need not repeat the gateway's exceptions. */
+struct guard_verdict guard_check_denials(const struct ruling *ruling, const struct target *target,
+                                         const struct addr *addr);
 
 #endif
