@@ -1,1 +1,395 @@
 #include "filters/chain.h"
+
+#include <assert.h>
+
+/* -- judging -- */
+
+/* A denial that report mode does not apply becomes an allow that remembers it; the first one stays.
+ */
+static void pass(struct decision *decision, struct ruling *ruling)
+{
+    if (ruling->outcome != OUTCOME_ALLOWED && decision->would == OUTCOME_ALLOWED) {
+        decision->report = true;
+        decision->would = ruling->outcome;
+    }
+    ruling->outcome = OUTCOME_ALLOWED;
+}
+
+static bool denies(const struct ruling *ruling)
+{
+    return ruling->outcome != OUTCOME_ALLOWED && !ruling->report;
+}
+
+enum outcome chain_judge(const struct chain *chain, const struct question *question,
+                         struct decision *decision)
+{
+    const struct policy *first = chain->policy != NULL ? chain->policy : chain->narrowing;
+    assert(first != NULL);
+    *decision = (struct decision){.ruling = policy_judge(first, question)};
+    if (denies(&decision->ruling))
+        return decision->ruling.outcome;
+    pass(decision, &decision->ruling);
+    if (chain->policy == NULL || chain->narrowing == NULL)
+        return OUTCOME_ALLOWED;
+
+    decision->narrowed = policy_judge(chain->narrowing, question);
+    if (denies(&decision->narrowed)) {
+        decision->ruling = decision->narrowed;
+        decision->report = false;
+        decision->would = OUTCOME_ALLOWED;
+        return decision->ruling.outcome;
+    }
+    pass(decision, &decision->narrowed);
+    return OUTCOME_ALLOWED;
+}
+
+/* -- addresses -- */
+
+/* What both policies say about one address; `by` is the one that denies. */
+static struct guard_verdict vet(const struct guard_host *host, const struct decision *decision,
+                                const struct target *target, const struct addr *addr,
+                                const struct ruling **by)
+{
+    *by = &decision->ruling;
+    struct guard_verdict verdict = guard_check(host, &decision->ruling, target, addr);
+    if (verdict.class != ADDR_PUBLIC || decision->narrowed.policy == NULL)
+        return verdict;
+    struct guard_verdict narrowed = guard_check_denials(&decision->narrowed, target, addr);
+    if (narrowed.class != ADDR_PUBLIC) {
+        *by = &decision->narrowed;
+        return narrowed;
+    }
+    return verdict;
+}
+
+static void note_report(struct decision *decision, const struct rule *rule, const struct addr *addr)
+{
+    if (rule == NULL || decision->would != OUTCOME_ALLOWED)
+        return;
+    decision->report = true;
+    decision->would = OUTCOME_ADDRESS_DENIED;
+    decision->ruling.rule = rule;
+    decision->addr_class = ADDR_DENIED;
+    decision->denied_addr = *addr;
+}
+
+enum outcome chain_approve(const struct chain *chain, const struct guard_host *host,
+                           const struct target *target, const struct addr *addrs, size_t count,
+                           struct decision *decision, struct approved *approved)
+{
+    assert(chain->policy != NULL || chain->narrowing != NULL);
+    assert(decision->ruling.policy != NULL && decision->ruling.outcome == OUTCOME_ALLOWED);
+    struct guard_verdict first_denial = {0};
+    const struct ruling *first_by = &decision->ruling;
+    struct addr first_addr = {0};
+    struct ruling denying;
+    *approved = (struct approved){.port = target->port};
+
+    for (size_t i = 0; i < count && approved->count < RESOLVER_MAX_ADDRS; i++) {
+        const struct ruling *by;
+        struct guard_verdict verdict = vet(host, decision, target, &addrs[i], &by);
+        if (verdict.class == ADDR_PUBLIC) {
+            note_report(decision, verdict.report, &addrs[i]);
+            approved->addrs[approved->count++] = addrs[i];
+        } else if (first_denial.class == ADDR_PUBLIC) {
+            first_denial = verdict;
+            first_by = by;
+            first_addr = addrs[i];
+        }
+    }
+    if (approved->count > 0)
+        return OUTCOME_ALLOWED;
+
+    denying = *first_by;
+    denying.rule = first_denial.rule;
+    denying.outcome =
+        first_denial.class == ADDR_OWN_LISTENER ? OUTCOME_LOOP : OUTCOME_ADDRESS_DENIED;
+    decision->ruling = denying;
+    decision->report = false;
+    decision->would = OUTCOME_ALLOWED;
+    decision->addr_class = count > 0 ? first_denial.class : ADDR_UNSPECIFIED;
+    decision->denied_addr = first_addr;
+    return denying.outcome;
+}
+
+/* -- server names -- */
+
+static bool server_name_fits(const struct ruling *ruling, const struct question *question,
+                             const struct name *sni)
+{
+    const struct target *target = question->target;
+    if (!policy_sni_matters(ruling, NULL))
+        return true;
+    if (sni == NULL)
+        return target->is_addr || ruling->policy == NULL || policy_reports(ruling->policy);
+    if (!target->is_addr && name_eq(sni, &target->name))
+        return true;
+    return policy_allows_server_name(ruling->policy, sni, question);
+}
+
+enum outcome chain_judge_sni(const struct chain *chain, const struct question *question,
+                             const struct decision *decision, const struct name *sni)
+{
+    assert(chain->policy != NULL || chain->narrowing != NULL);
+    bool fits =
+        server_name_fits(&decision->ruling, question, sni) &&
+        (decision->narrowed.policy == NULL || server_name_fits(&decision->narrowed, question, sni));
+    return fits ? OUTCOME_ALLOWED : OUTCOME_SNI_MISMATCH;
+}
+
+/* -- words -- */
+
+/* How the target is written as a rule: the default ports need no port. */
+static void as_rule(const struct target *target, bool settings, char *out, size_t size)
+{
+    char host[NAME_MAX_LEN + 1];
+    bool v6 = target->is_addr && target->addr.family == 6;
+    bool web = target->port == 80 || target->port == 443;
+    target_host(host, target);
+    int len = snprintf(out, size, v6 ? "[%s]" : "%s", host);
+    if (!settings && !web && len > 0 && (size_t)len < size)
+        snprintf(out + len, size - (size_t)len, ":%u", target->port);
+}
+
+static void join_methods(const struct rule *rule, char *out, size_t size)
+{
+    size_t len = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < rule->extra->method_count && len < size; i++)
+        len += (size_t)snprintf(out + len, size - len, "%s%s", i > 0 ? ", " : "",
+                                rule->extra->methods[i]);
+}
+
+/* "rule build:12 of policy build", "network.deniedDomains (settings:deniedDomains[0])" */
+static void name_rule(const struct ruling *ruling, char *out, size_t size)
+{
+    char id[RULE_ID_MAX];
+    snprintf(out, size, "rule %s of policy %s", rule_id(ruling->rule, id),
+             policy_name(ruling->policy));
+}
+
+static void say_address(const struct decision *decision, const struct target *target,
+                        const char *asked, char *out, size_t size)
+{
+    char addr[ADDR_TEXT_MAX], rule[RULE_ID_MAX + 300] = "";
+    if (decision->denied_addr.family == 0) {
+        snprintf(out, size, "%s has no address that may be dialled", asked);
+        return;
+    }
+    addr_format(addr, &decision->denied_addr);
+    if (decision->ruling.rule != NULL)
+        name_rule(&decision->ruling, rule, sizeof(rule));
+    bool literal = target != NULL && target->is_addr;
+    const char *reason = decision->ruling.rule != NULL ? rule_reason(decision->ruling.rule) : NULL;
+    if (decision->ruling.rule != NULL)
+        snprintf(out, size, "%s%s%s is denied by %s%s%s", asked, literal ? "" : " resolves to ",
+                 literal ? "" : addr, rule, reason != NULL ? ": " : "",
+                 reason != NULL ? reason : "");
+    else
+        snprintf(out, size, "%s%s%s%s %s", asked, literal ? "" : " resolves to ",
+                 literal ? "" : addr, literal ? " is" : ", which is",
+                 addr_class_text(decision->addr_class));
+}
+
+/* Endings that no policy decided; %s is the target. */
+static const char *plain_message(enum outcome outcome)
+{
+    switch (outcome) {
+    case OUTCOME_ALLOWED:
+        return "%s is allowed";
+    case OUTCOME_FILTER:
+        return "%s was denied by a filter";
+    case OUTCOME_ASK_TIMEOUT:
+        return "nobody approved %s in time";
+    case OUTCOME_SNI_MISMATCH:
+        return "the server name in the TLS handshake is missing or not the name asked for, %s";
+    case OUTCOME_LOOP:
+        return "%s leads to this gateway itself";
+    case OUTCOME_AUTH_REQUIRED:
+        return "credentials are needed to reach %s";
+    case OUTCOME_AUTH_FAILED:
+        return "the credentials given to reach %s are not known";
+    case OUTCOME_BAD_REQUEST:
+        return "the request for %s is malformed";
+    case OUTCOME_UNSUPPORTED:
+        return "the request for %s asks for what this gateway does not support";
+    case OUTCOME_TIMEOUT:
+        return "the request for %s was not complete in time";
+    case OUTCOME_LIMIT:
+        return "a limit of this client was reached at the request for %s";
+    case OUTCOME_DNS_NXDOMAIN:
+        return "the name of %s does not exist";
+    case OUTCOME_DNS_FAILURE:
+        return "the name of %s could not be resolved: the name servers failed";
+    case OUTCOME_DNS_TIMEOUT:
+        return "the name of %s could not be resolved in time";
+    case OUTCOME_CONNECT_REFUSED:
+        return "%s refused the connection";
+    case OUTCOME_CONNECT_UNREACHABLE:
+        return "%s is unreachable";
+    case OUTCOME_CONNECT_TIMEOUT:
+        return "%s did not answer in time";
+    case OUTCOME_BAD_RESPONSE:
+        return "%s gave an answer that is not proper HTTP";
+    case OUTCOME_DRAINING:
+        return "the gateway is shutting down and takes no request for %s";
+    case OUTCOME_OVERLOAD:
+        return "the gateway is overloaded and takes no request for %s";
+    case OUTCOME_AUDIT_FAILURE:
+        return "the audit log cannot be written, so %s is refused";
+    case OUTCOME_NOT_ALLOWED:
+    case OUTCOME_DENIED_BY_RULE:
+    case OUTCOME_METHOD_NOT_ALLOWED:
+    case OUTCOME_ASK_REFUSED:
+    case OUTCOME_ADDRESS_DENIED:
+    case OUTCOME_COUNT:
+        break;
+    }
+    return "%s is refused";
+}
+
+static void say_plainly(enum outcome outcome, const char *asked, char *out, size_t size)
+{
+    const char *format = plain_message(outcome), *hole = strstr(format, "%s");
+    snprintf(out, size, "%.*s%s%s", (int)(hole - format), format, asked, hole + 2);
+}
+
+void decision_message(const struct decision *decision, const struct target *target,
+                      enum outcome outcome, char *out, size_t size)
+{
+    char asked[TARGET_TEXT_MAX] = "this destination", rule[RULE_ID_MAX + 300], methods[256];
+    const struct ruling *ruling = &decision->ruling;
+    if (target != NULL)
+        target_format(asked, target);
+    if (ruling->policy == NULL) {
+        say_plainly(outcome, asked, out, size);
+        return;
+    }
+    const char *reason = ruling->rule != NULL ? rule_reason(ruling->rule) : NULL;
+    if (ruling->rule != NULL)
+        name_rule(ruling, rule, sizeof(rule));
+
+    if (outcome == OUTCOME_NOT_ALLOWED)
+        snprintf(out, size, "%s is not on the allow list of policy %s", asked,
+                 policy_name(ruling->policy));
+    else if (outcome == OUTCOME_DENIED_BY_RULE && ruling->rule != NULL)
+        snprintf(out, size, "%s is denied by %s%s%s", asked, rule, reason != NULL ? ": " : "",
+                 reason != NULL ? reason : "");
+    else if (outcome == OUTCOME_METHOD_NOT_ALLOWED && ruling->rule != NULL) {
+        join_methods(ruling->rule, methods, sizeof(methods));
+        snprintf(out, size, "%s is allowed by %s for %s only", asked, rule, methods);
+    } else if (outcome == OUTCOME_ASK_REFUSED)
+        snprintf(out, size, "%s needs an approval under policy %s, and nobody gave it", asked,
+                 policy_name(ruling->policy));
+    else if (outcome == OUTCOME_ADDRESS_DENIED)
+        say_address(decision, target, asked, out, size);
+    else
+        say_plainly(outcome, asked, out, size);
+}
+
+/* What to ask for when an address is in the way. */
+static void address_step(const struct decision *decision, char *out, size_t size)
+{
+    char addr[ADDR_TEXT_MAX] = "ADDRESS";
+    bool settings = policy_is_settings(decision->ruling.policy);
+    if (decision->denied_addr.family != 0)
+        addr_format(addr, &decision->denied_addr);
+    bool v6 = decision->denied_addr.family == 6;
+    char id[RULE_ID_MAX];
+    if (decision->ruling.rule != NULL)
+        snprintf(out, size, "Use another host; the address is denied by `%s` (%s)",
+                 decision->ruling.rule->text, rule_id(decision->ruling.rule, id));
+    else if (decision->addr_class == ADDR_OUTSIDE_TO)
+        snprintf(out, size, "Ask for %s to be added to the to= of the rule `%s`", addr,
+                 decision->ruling.allow->text);
+    else if (decision->addr_class == ADDR_NOT_LOOPBACK)
+        snprintf(out, size, "Use another name than localhost for a host elsewhere");
+    else if (settings)
+        snprintf(out, size, "If this address is meant, list `%s%s%s` in network.allowedDomains",
+                 v6 ? "[" : "", addr, v6 ? "]" : "");
+    else
+        snprintf(out, size, "If this address is meant, ask for `allow-addresses = %s` in policy %s",
+                 addr, policy_name(decision->ruling.policy));
+}
+
+static const char *plain_next_step(enum outcome outcome)
+{
+    switch (outcome) {
+    case OUTCOME_ALLOWED:
+        return "Go on";
+    case OUTCOME_FILTER:
+        return "Change the request as the message says, or use an allowed host";
+    case OUTCOME_ASK_REFUSED:
+    case OUTCOME_ASK_TIMEOUT:
+        return "Ask the operator for a rule, or use an allowed host";
+    case OUTCOME_SNI_MISMATCH:
+        return "Use the same name in the URL and in the TLS handshake";
+    case OUTCOME_LOOP:
+        return "Address the server itself, not the proxy";
+    case OUTCOME_AUTH_REQUIRED:
+    case OUTCOME_AUTH_FAILED:
+        return "Give the sandbox's token as proxy password or bearer token";
+    case OUTCOME_BAD_REQUEST:
+    case OUTCOME_UNSUPPORTED:
+        return "Correct the request; repeating it will not help";
+    case OUTCOME_TIMEOUT:
+        return "Send the whole request at once";
+    case OUTCOME_LIMIT:
+        return "Wait as Retry-After says, then try again";
+    case OUTCOME_DNS_NXDOMAIN:
+        return "Check the spelling of the host name";
+    case OUTCOME_DNS_FAILURE:
+    case OUTCOME_DNS_TIMEOUT:
+    case OUTCOME_CONNECT_TIMEOUT:
+    case OUTCOME_DRAINING:
+    case OUTCOME_OVERLOAD:
+        return "Try again later";
+    case OUTCOME_CONNECT_REFUSED:
+        return "Check the port, and that the server is running";
+    case OUTCOME_CONNECT_UNREACHABLE:
+        return "Use another host, or try again later";
+    case OUTCOME_BAD_RESPONSE:
+        return "Check the server; the gateway cannot pass its answer on";
+    case OUTCOME_AUDIT_FAILURE:
+        return "Tell the operator that the gateway cannot write its audit log";
+    case OUTCOME_NOT_ALLOWED:
+    case OUTCOME_DENIED_BY_RULE:
+    case OUTCOME_METHOD_NOT_ALLOWED:
+    case OUTCOME_ADDRESS_DENIED:
+    case OUTCOME_COUNT:
+        break;
+    }
+    return "Use an allowed host";
+}
+
+void decision_next_step(const struct decision *decision, const struct target *target,
+                        enum outcome outcome, char *out, size_t size)
+{
+    const struct ruling *ruling = &decision->ruling;
+    char pattern[TARGET_TEXT_MAX], methods[256], id[RULE_ID_MAX];
+    bool settings = ruling->policy != NULL && policy_is_settings(ruling->policy);
+    if (ruling->policy == NULL || target == NULL) {
+        snprintf(out, size, "%s", plain_next_step(outcome));
+        return;
+    }
+    as_rule(target, settings, pattern, sizeof(pattern));
+    if (outcome == OUTCOME_NOT_ALLOWED && settings)
+        snprintf(out, size, "Ask for `%s` in network.allowedDomains or use an allowed host",
+                 pattern);
+    else if (outcome == OUTCOME_NOT_ALLOWED)
+        snprintf(out, size, "Ask for a rule `allow = %s` or use an allowed host", pattern);
+    else if (outcome == OUTCOME_DENIED_BY_RULE && settings)
+        snprintf(out, size, "Use another host; `%s` stands in network.deniedDomains",
+                 ruling->rule->text);
+    else if (outcome == OUTCOME_DENIED_BY_RULE)
+        snprintf(out, size, "Use another host; `deny = %s` (%s) beats every allow rule",
+                 ruling->rule->text, rule_id(ruling->rule, id));
+    else if (outcome == OUTCOME_METHOD_NOT_ALLOWED) {
+        join_methods(ruling->rule, methods, sizeof(methods));
+        snprintf(out, size, "Use %s, or ask for the method to be added to rule %s", methods,
+                 rule_id(ruling->rule, id));
+    } else if (outcome == OUTCOME_ADDRESS_DENIED)
+        address_step(decision, out, size);
+    else
+        snprintf(out, size, "%s", plain_next_step(outcome));
+}

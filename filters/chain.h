@@ -11,18 +11,20 @@
 #include "filters/guard.h"
 #include "filters/policy.h"
 
-/* A request must be allowed by both; either may be NULL (not both). */
+/* A request must be allowed by both; either may be NULL (not both). Where there are two, addresses
+ * are vetted by the policy, and the narrowing only denies more of them: exceptions are the
+ * operator's. */
 struct chain {
-    const struct policy *policy;  /* of the gateway's configuration */
+    const struct policy *policy;    /* of the gateway's configuration */
     const struct policy *narrowing; /* of the sandbox's settings */
 };
 
 /* The whole decision as it stands: what the record and the refusal's body say. */
 struct decision {
     struct ruling ruling;   /* that decided (the denying one, else the policy's allow) */
-    struct ruling narrowed; /* the narrowing's allow, when there is one */
-    bool report;            /* verdict allow although `would` is deny */
-    enum outcome would;     /* what report mode did not apply; OUTCOME_ALLOWED if nothing */
+    struct ruling narrowed; /* the narrowing's allow, when there is a policy too */
+    bool report; /* verdict allow although `would` is deny; `ruling.rule` is the one that would */
+    enum outcome would;         /* what report mode did not apply; OUTCOME_ALLOWED if nothing */
     enum addr_class addr_class; /* with OUTCOME_ADDRESS_DENIED and OUTCOME_LOOP */
     struct addr denied_addr;
 };
@@ -34,22 +36,25 @@ struct approved {
     struct addr addrs[RESOLVER_MAX_ADDRS];
 };
 
-/* Judges name, port, front, method, path. Returns decision->ruling.outcome. */
+/* Judges name, port, front, method, path. Returns decision->ruling.outcome, which is
+ * OUTCOME_ALLOWED where a denial was only reported. Fills the whole decision. */
 enum outcome chain_judge(const struct chain *chain, const struct question *question,
                          struct decision *decision);
 
-/* Vets the addresses of a target that chain_judge() allowed: those that pass are approved, in order.
- * None left: OUTCOME_ADDRESS_DENIED or OUTCOME_LOOP, and the decision names the first denied one. */
+/* Vets the addresses of a target that chain_judge() allowed: those that pass are approved, in
+ * order. None left: OUTCOME_ADDRESS_DENIED or OUTCOME_LOOP, and the decision's ruling and addresses
+ * say what was first denied (no addresses at all: ADDR_UNSPECIFIED). */
 enum outcome chain_approve(const struct chain *chain, const struct guard_host *host,
                            const struct target *target, const struct addr *addrs, size_t count,
                            struct decision *decision, struct approved *approved);
 
-/* The server name of a tunnel's hello; `sni` NULL: absent. OUTCOME_ALLOWED or OUTCOME_SNI_MISMATCH. */
+/* The server name of a tunnel's hello; `sni` NULL: absent. OUTCOME_ALLOWED or OUTCOME_SNI_MISMATCH.
+ */
 enum outcome chain_judge_sni(const struct chain *chain, const struct question *question,
                              const struct decision *decision, const struct name *sni);
 
-/* One sentence for people, such as "evil.test:443 is not on the allow list of policy build", and what
- * to do next. Both are NUL-terminated and contain no control bytes. */
+/* One sentence for people, such as "evil.test:443 is not on the allow list of policy build", and
+ * what to do next. Both are NUL-terminated and contain no control bytes. */
 void decision_message(const struct decision *decision, const struct target *target,
                       enum outcome outcome, char *out, size_t size);
 void decision_next_step(const struct decision *decision, const struct target *target,
