@@ -88,10 +88,11 @@ class LabCase(unittest.TestCase):
 
     # -- the gateway
 
-    def config(self, allow=(), deny=(), hosts=None, names=None, policy="", gateway="", dns="", listen="",
+    def config(self, allow=(), deny=(), hosts=None, names=None, policy="", gateway="", dns="", listen=None,
                more="", allow_addresses="127.0.0.0/8", workers=2):
         """A configuration with one listener and one policy, both called `main`. `hosts`: servers or
-        a table {name: addresses} for the hosts file; `names`: a NameServer; the rest is INI text for its section.
+        a table {name: addresses} for the hosts file; `names`: a NameServer; the rest is INI text for its section
+        (`listen` replaces what the listener has).
         Loopback is excepted from the address guard unless `allow_addresses` says otherwise."""
         table = []
         if isinstance(hosts, dict):
@@ -103,12 +104,11 @@ class LabCase(unittest.TestCase):
         # A resolver nobody runs: a test without a name server never asks the machine's own.
         servers = names.servers if names else f"127.0.0.1:{self.closed_port('127.0.0.1')}"
         excepted = lines_of("allow-addresses", allow_addresses) if allow_addresses else ""
-        listener = "" if listen is None else f"[listen main]\n{listen or 'address = 127.0.0.1:0'}\n" + (
-            "" if "policy" in listen else "policy = main\n")
+        listener = listen if listen is not None else "address = 127.0.0.1:0\npolicy = main"
         return (f"[gateway]\nworkers = {workers}\naudit-log = {self.path('audit.jsonl')}\n"
                 f"control = none\nadmin = none\ndrain-timeout = 2s\n{gateway}\n"
                 f"[dns]\nservers = {servers}\nhosts-file = {hosts_file}\n{dns}\n"
-                f"{listener}\n"
+                f"[listen main]\n{listener}\n"
                 f"[policy main]\n{lines_of('allow', allow)}{lines_of('deny', deny)}{excepted}{policy}\n"
                 f"{more}\n")
 

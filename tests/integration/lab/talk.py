@@ -79,7 +79,10 @@ class Talk:
     def dribble(self, data):
         """One write a byte; a reader that assumes whole messages breaks here."""
         for byte in as_bytes(data):
-            self.sock.sendall(bytes([byte]))
+            try:
+                self.sock.sendall(bytes([byte]))
+            except (BrokenPipeError, ConnectionResetError):
+                break  # an early refusal; what it says is still to be read
             time.sleep(0)  # yields, so that the other side usually reads the byte alone
         return self
 

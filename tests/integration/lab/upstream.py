@@ -31,7 +31,7 @@ class Upstream:
     `connections` counts what was accepted, `received` has every byte read, `ended` counts streams seen
     to their end. An exception in the script fails the test that owns the upstream (see `failures`)."""
 
-    def __init__(self, name, address, script, context=None, backlog=128):
+    def __init__(self, name, address, script, context=None, backlog=128, port=0):
         self.name = name
         self.script = script
         self.context = context
@@ -44,7 +44,7 @@ class Upstream:
         self._open = set()
         self._listener = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._listener.bind((address, 0))
+        self._listener.bind((address, port))
         self._listener.listen(backlog)
         self.address, self.port = self._listener.getsockname()[:2]
         host = f"[{self.address}]" if ":" in self.address else self.address

@@ -1,0 +1,235 @@
+"""The command line of srt-gateway: check, explain, options, replay, learn and the operator's doors."""
+
+import http.client
+import json
+import re
+import socket
+
+from lab import LabCase, main
+
+
+class Judging(LabCase):
+    CONFIG = dict(allow=["good.test", "*.wild.test:8443", "api.test method=GET path=/v1/*", "10.1.2.3:22"],
+                  deny=["bad.wild.test id=no-bad reason=\"not this one\""], allow_addresses=None)
+
+    def explain(self, target, *options, status=0):
+        path = self.write("explained.ini", self.config(**self.CONFIG))
+        out, _ = self.tool("explain", "-c", path, "--json", *options, target, status=status)
+        return json.loads(out) if status in (0, 1) else out
+
+    def test_explain_answers_as_live_traffic_does(self):
+        gw = self.gateway(**self.CONFIG)
+        for target in ("good.test:443", "good.test:444", "GOOD.test.:80", "a.wild.test:8443", "bad.wild.test:8443", "wild.test:8443",
+                       "api.test:443", "other.test:443", "10.1.2.4:22", "127.0.0.1:443", "[::1]:443"):
+            with self.subTest(target=target):
+                live = json.loads(gw.refused_connect(target).body)
+                allowed = live["reason"].startswith(("connect-", "dns-"))
+                said = self.explain(target, status=0 if allowed else 1)
+                self.assertEqual(said["verdict"], "allow" if allowed else "deny")
+                if not allowed:
+                    self.assertEqual((said["reason"], said["rule"], said["host"], said["port"]),
+                                     (live["reason"], live["rule"], live["host"], live["port"]))
+
+    def test_explain_judges_what_is_given(self):
+        self.assertEqual(self.explain("http://api.test/v1/x")["verdict"], "allow")
+        self.assertEqual(self.explain("http://api.test/v2/x", status=1)["reason"], "not-allowed")
+        self.assertEqual(self.explain("api.test:80", "--method", "GET", "--path", "/v1/x")["verdict"], "allow")
+        self.assertEqual(self.explain("api.test:80", "--method", "POST", "--path", "/v1/x", status=1)["reason"], "method-not-allowed")
+        self.assertEqual(self.explain("good.test:443", "--addr", "10.0.0.1", status=1)["reason"], "address-denied")
+        self.assertEqual(self.explain("good.test:443", "--addr", "93.184.216.34")["addr"], "93.184.216.34")
+        self.assertEqual(self.explain("good.test:443", "--sni", "evil.test", status=1)["reason"], "sni-mismatch")
+        self.assertEqual(self.explain("https://good.test/x")["port"], 443)
+        self.assertEqual(self.explain("bad.wild.test:8443", status=1)["rule"], "no-bad")
+
+    def test_explain_is_readable_too(self):
+        path = self.write("explained.ini", self.config(**self.CONFIG))
+        out, _ = self.tool("explain", "-c", path, "bad.wild.test:8443", status=1)
+        self.assertIn("no-bad", out)
+
+    def test_malformed_targets_are_usage(self):
+        path = self.write("explained.ini", self.config(**self.CONFIG))
+        for target in ("good.test", "good.test:0", "127.1:80", "a b:80", "http://u@good.test/", ""):
+            with self.subTest(target=target):
+                self.tool("explain", "-c", path, target, status=64)
+        self.tool("explain", "-c", path, "--policy", "nowhere", "good.test:443", status=64)
+        self.tool("explain", "-c", path, status=64)
+
+    def test_check_is_silent_about_what_is_right(self):
+        self.assertEqual(self.check(self.config(allow=["good.test"])).strip(), "")
+
+    def test_check_warns_and_strict_turns_warnings_into_faults(self):
+        cases = {"default = allow": "default", "allow = old.test until=2001-01-01T00:00:00Z": "until", "allow = *.github.io": "github.io"}
+        for text, word in cases.items():
+            config = self.config(policy=text)
+            with self.subTest(text=text):
+                self.assertRegex(self.check(config), rf"checked\.ini:\d+: .*{re.escape(word)}")
+                self.check(config, status=78, strict=True)
+        shadowed = self.config(allow=["x.evil.test"], deny=["*.evil.test"])
+        self.assertRegex(self.check(shadowed), r"checked\.ini:\d+: ")
+        unused = self.config(more="[policy unused]\nallow = good.test\n")
+        self.assertRegex(self.check(unused), "unused")
+
+    def test_options_names_every_key(self):
+        out, _ = self.tool("options")
+        for key in ("workers", "audit-log", "audit-format", "audit-required", "control", "admin", "admin-token-file", "header-timeout",
+                    "connect-timeout", "idle-timeout", "tunnel-lifetime", "drain-timeout", "max-connections", "max-header-bytes",
+                    "reload-tunnels", "include", "servers", "hosts-file", "timeout", "tries", "cache-entries", "min-ttl", "max-ttl",
+                    "negative-ttl", "address", "mode", "group", "protocol", "policy", "auth", "proxy-protocol", "token-sha256", "token-file",
+                    "uid", "source", "max-tunnels", "connect-rate", "bytes-up", "inherit", "default", "allow", "deny", "allow-file",
+                    "deny-file", "private-addresses", "deny-addresses", "allow-addresses", "sni", "filters", "docs"):
+            self.assertRegex(out, rf"(?m)(^|\s){key}\b", key)
+
+    def test_usage(self):
+        for arguments in (["nonsense"], ["run", "--bogus"], ["check", "-c"], ["explain"], ["run", "extra"]):
+            with self.subTest(arguments=arguments):
+                self.tool(*arguments, status=64)
+        for option in ("-h", "--help", "-V", "--version"):
+            out, _ = self.tool(option)
+            self.assertIn("srt-gateway", out)
+        self.tool("status", "--admin", self.path("nobody.sock"), status=69)
+
+
+class Replaying(LabCase):
+    def recorded(self):
+        gw = self.gateway(allow=["good.test", "old.test"], deny=["bad.test"])
+        for authority in ("good.test:443", "old.test:443", "a.cdn.test:443", "b.cdn.test:443", "other.test:8443", "bad.test:443"):
+            gw.refused_connect(authority)
+        gw.wait_for_record(lambda entry: entry["kind"] == "decision", number=6)
+        gw.stop()
+        return gw.audit_path
+
+    def test_replay_shows_what_would_change(self):
+        audit = self.recorded()
+        same = self.write("same.ini", self.config(allow=["good.test", "old.test"], deny=["bad.test"]))
+        other = self.write("other.ini", self.config(allow=["good.test", "*.cdn.test"], deny=["bad.test"]))
+        self.tool("replay", "-c", same, audit)
+        out, _ = self.tool("replay", "-c", other, audit, status=1)
+        for host in ("old.test", "a.cdn.test", "b.cdn.test"):
+            self.assertIn(host, out)
+        for host in ("good.test", "other.test", "bad.test"):
+            self.assertNotIn(host, out)
+
+    def test_learn_prints_rules_that_check_accepts(self):
+        audit = self.recorded()
+        out, _ = self.tool("learn", audit)
+        rules = [line for line in out.splitlines() if line.startswith("allow = ")]
+        self.assertTrue(any("other.test:8443" in rule for rule in rules), out)
+        self.assertNotIn("good.test", out)
+        config = self.config(allow=["good.test", "old.test"]) + "[policy learned]\n" + "\n".join(rules) + "\n"
+        self.check(config)
+
+
+class Operating(LabCase):
+    def lab(self):
+        self.good = self.upstream(name="good.test")
+        self.token = "operator-secret"
+        token = self.write("admin.token", self.token + "\n")
+        config = self.config(allow=[self.good.authority], hosts=[self.good]).replace(
+            "admin = none", f"admin = {self.path('admin.sock')}\nadmin = 127.0.0.1:0\nadmin-token-file = {token}")
+        self.gw = self.gateway(config)
+
+    def ask(self, method, path, token=None, tcp=True):
+        connection = http.client.HTTPConnection("127.0.0.1", self.admin_port(), timeout=20)
+        if not tcp:
+            connection.sock = socket.socket(socket.AF_UNIX)
+            connection.sock.connect(self.path("admin.sock"))
+        connection.request(method, path, headers={"Authorization": f"Bearer {token}"} if token else {})
+        response = connection.getresponse()
+        body = response.read()
+        connection.close()
+        return response.status, body
+
+    def admin_port(self):
+        return int([address for address in self.gw.bound if address.startswith("127.0.0.1:")
+                    and address != self.gw.address()][0].rsplit(":", 1)[1])
+
+    def test_C17_status_tells_which_policy_is_live(self):
+        self.lab()
+        before = json.loads(self.ask("GET", "/status")[1])
+        self.assertLessEqual({"generation", "sha256", "loaded", "last_error"}, set(before))
+        with open(self.gw.config_path, encoding="utf-8") as file:
+            text = file.read()
+        self.gw.reload(text + "[policy extra]\nallow = x.test\n")
+        after = json.loads(self.ask("GET", "/status")[1])
+        self.assertEqual(after["generation"], before["generation"] + 1)
+        self.assertNotEqual(after["sha256"], before["sha256"])
+        self.gw.reload(text + "[policy extra]\nallow = *.com\n")
+        broken = json.loads(self.ask("GET", "/status")[1])
+        self.assertEqual((broken["generation"], broken["sha256"]), (after["generation"], after["sha256"]))
+        self.assertTrue(broken["last_error"])
+
+    def test_health_readiness_and_metrics(self):
+        self.lab()
+        self.gw.tunnel(self.good.authority).close()
+        self.gw.refused_connect("evil.test:443")
+        self.gw.close_record()
+        for path in ("/healthz", "/readyz", "/version", "/config"):
+            self.assertEqual(self.ask("GET", path)[0], 200, path)
+        status, body = self.ask("GET", "/metrics")
+        text = body.decode()
+        self.assertEqual(status, 200)
+        for name in ("srt_gateway_build_info", "srt_gateway_config_generation", "srt_gateway_config_last_reload_successful"):
+            self.assertRegex(text, rf"(?m)^{name}\b")
+        self.assertNotIn("good.test", text)
+        self.assertNotIn(self.token, self.ask("GET", "/config")[1].decode())
+
+    def test_mutations_need_the_token_and_the_right_verb(self):
+        self.lab()
+        self.assertEqual(self.ask("POST", "/reload")[0], 401)
+        self.assertEqual(self.ask("POST", "/reload", "wrong")[0], 401)
+        self.assertEqual(self.ask("POST", "/reload", self.token)[0], 200)
+        self.assertEqual(self.ask("POST", "/reload", tcp=False)[0], 200)
+        self.assertEqual(self.ask("GET", "/reload", self.token)[0], 405)
+        self.assertEqual(self.ask("POST", "/healthz", self.token)[0], 405)
+        self.assertEqual(self.ask("GET", "/nowhere")[0], 404)
+
+    def test_a_faulty_reload_is_422_with_its_faults(self):
+        self.lab()
+        self.gw.write_config("[gateway]\nworkres = 2\n")
+        status, body = self.ask("POST", "/reload", self.token)
+        self.assertEqual(status, 422)
+        self.assertIn("workers", body.decode())
+
+    def test_tunnels_are_listed_and_cut(self):
+        self.lab()
+        tunnel = self.gw.tunnel(self.good.authority).send("x").expect("x")
+        listed = json.loads(self.ask("GET", "/tunnels")[1])
+        self.assertEqual([entry["host"] for entry in listed], ["good.test"])
+        self.assertEqual(listed[0]["id"], self.gw.decision("good.test")["id"])
+        self.assertEqual(self.ask("POST", f"/tunnels/{listed[0]['id']}/cut", self.token)[0], 200)
+        tunnel.expect_eof()
+        self.assertEqual(self.gw.close_record()["cause"], "cut")
+        self.assertEqual(self.ask("POST", "/tunnels/nothing/cut", self.token)[0], 404)
+        admin = self.gw.wait_for_record(lambda entry: entry["kind"] == "admin" and "cut" in entry["action"])
+        self.assertTrue(admin)
+
+    def test_decisions_are_the_last_ones(self):
+        self.lab()
+        for number in range(5):
+            self.gw.refused_connect(f"evil{number}.test:443")
+        self.gw.wait_for_record(lambda entry: entry["kind"] == "decision", number=5)
+        last = json.loads(self.ask("GET", "/decisions?last=2")[1])
+        self.assertEqual(sorted(entry["host"] for entry in last), ["evil3.test", "evil4.test"])
+
+    def test_commands_talk_to_it(self):
+        self.lab()
+        address = self.path("admin.sock")
+        out, _ = self.tool("status", "--admin", address)
+        self.assertIn("generation", out)
+        tunnel = self.gw.tunnel(self.good.authority).send("x").expect("x")
+        out, _ = self.tool("tunnels", "--admin", address)
+        self.assertIn("good.test", out)
+        self.tool("cut", self.gw.decision("good.test")["id"], "--admin", address)
+        tunnel.expect_eof()
+        self.tool("cut", "nothing", "--admin", address, status=1)
+        self.tool("reload", "--admin", address)
+        self.gw.write_config("[gateway]\nworkres = 2\n")
+        out, err = self.tool("reload", "--admin", address, status=1)
+        self.assertIn("workers", out + err)
+        self.tool("drain", "--admin", address)
+        self.assertEqual(self.gw.process.wait(20), 0)
+        self.gw.expect_end()
+
+
+if __name__ == "__main__":
+    main()

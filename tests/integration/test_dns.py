@@ -1,0 +1,280 @@
+"""Names and addresses: what is asked, what is believed, what is dialled (area dns)."""
+
+import threading
+import time
+
+from lab import Answer, LabCase, main, record
+from lab.names import A, NXDOMAIN, SERVFAIL, encode_name, raw_record
+from lab.upstream import Upstream, echo
+
+
+class DnsCase(LabCase):
+    def lab(self, answers, allow=("*.test:1-65535",), **more):
+        self.names = self.name_server(answers)
+        self.gw = self.gateway(allow=list(allow), names=self.names, **more)
+        return self.gw
+
+    def refused(self, host, port, reason):
+        status = 504 if reason.endswith("timeout") else 403 if reason in ("address-denied", "not-allowed") else 502
+        return self.assert_refused(self.gw.refused_connect(f"{host}:{port}"), status, reason)
+
+    def same_port(self, port, address):
+        """Another server on the port of the first, on its own address."""
+        return self._own(Upstream(None, address, echo, port=port))
+
+
+class Asking(DnsCase):
+    def test_D01_a_denied_name_is_never_asked_for(self):
+        self.lab({}, allow=["good.test"], deny=["*.evil.test"])
+        for host in ("secret123.evil.test", "secret456.other.example"):
+            self.assertEqual(self.gw.refused_connect(f"{host}:443").status, 403)
+            self.assertEqual(self.gw.get(f"http://{host}/").status, 403)
+            self.assertEqual(self.gw.socks_code(host, 443), 2)
+        self.assertEqual(self.names.questions, [])
+
+    def test_literals_and_localhost_are_never_asked_for(self):
+        good = self.upstream()
+        self.lab({}, allow=[good.literal, f"localhost:{good.port}", f"*.localhost:{good.port}"])
+        self.gw.tunnel(good.literal).send("x").expect("x")
+        for host in ("localhost", "x.localhost", "LOCALHOST."):
+            self.assertIn(self.gw.refused_connect(f"{host}:{good.port}").status, (200, 502))
+        self.assertEqual(self.names.questions, [])
+
+    def test_D08_the_name_judged_is_the_name_asked(self):
+        good = self.upstream()
+        self.lab({"good.test": [good.address]}, allow=[f"good.test:{good.port}", f"single:{good.port}"])
+        self.gw.tunnel(f"Good.TEST.:{good.port}").send("x").expect("x")
+        self.assertEqual({question.name for question in self.names.questions}, {"good.test"})
+        self.refused("single", good.port, "dns-nxdomain")
+        self.assertEqual({question.name for question in self.names.questions}, {"good.test", "single"})
+
+    def test_each_name_is_asked_once_per_ttl_and_type(self):
+        good = self.upstream()
+        self.lab({"good.test": [good.address]}, workers=1)
+        for _ in range(10):
+            self.gw.tunnel(f"good.test:{good.port}").close()
+        self.assertEqual(len(self.names.asked("good.test", "A")), 1)
+        self.assertLessEqual(len(self.names.asked("good.test", "AAAA")), 1)
+
+    def test_D20_a_burst_for_one_name_asks_at_most_once_per_worker_and_type(self):
+        good = self.upstream()
+
+        def late(question):
+            if question.type == "A":
+                return Answer([record("good.test", good.address)], delay=0.3)
+            return Answer(delay=0.3)
+
+        self.lab({"good.test": late})
+        results = []
+
+        def connect():
+            with self.gw.client() as client:
+                client.request(f"CONNECT good.test:{good.port} HTTP/1.1")
+                results.append(client.response("CONNECT").status)
+
+        threads = [threading.Thread(target=connect) for _ in range(100)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(results, [200] * 100)
+        self.assertLessEqual(len(self.names.asked("good.test", "A")), 2)
+        self.assertLessEqual(len(self.names.asked("good.test", "AAAA")), 2)
+
+    def test_negative_answers_are_kept_for_a_moment(self):
+        self.lab({}, workers=1, dns="negative-ttl = 60s")
+        for _ in range(5):
+            self.refused("missing.test", 443, "dns-nxdomain")
+        self.assertEqual(len(self.names.asked("missing.test", "A")), 1)
+
+    def test_the_hosts_file_comes_first(self):
+        good = self.upstream()
+        self.lab({"good.test": ["127.0.0.99"]}, hosts={"good.test": good.address})
+        self.gw.tunnel(f"good.test:{good.port}").send("x").expect("x")
+        self.assertEqual(self.names.questions, [])
+
+
+class Believing(DnsCase):
+    def test_D02_the_address_that_was_judged_is_the_one_dialled(self):
+        good = self.upstream()
+        secret = self.same_port(good.port, "127.0.0.9")
+        asked = []
+
+        def rebind(question):
+            if question.type != "A":
+                return Answer()
+            asked.append(question)
+            return Answer([record("good.test", good.address if len(asked) == 1 else "127.0.0.9", ttl=0)])
+
+        self.lab({"good.test": rebind}, allow_addresses="127.0.0.2/32")
+        statuses = {self.gw.refused_connect(f"good.test:{good.port}").status for _ in range(30)}
+        self.assertLessEqual(statuses, {200, 403})
+        self.assert_untouched(secret)
+
+    def test_D03_a_resolver_failure_is_a_failure(self):
+        good = self.upstream()
+        secret = self.same_port(good.port, "127.0.0.9")
+        self.lab({"good.test": lambda question: Answer(rcode=SERVFAIL)}, allow_addresses="127.0.0.2/32")
+        body = self.refused("good.test", good.port, "dns-failure")
+        self.assertEqual(body["error"], "failed")
+        self.assert_untouched(good, secret)
+
+    def test_D04_forbidden_answers_are_dropped_and_none_left_is_a_denial(self):
+        good = self.upstream()
+        secret = self.same_port(good.port, "127.0.0.9")
+        self.lab({"mixed.test": ["127.0.0.9", "127.0.0.2", "::1"], "bad.test": ["127.0.0.9", "::1"]},
+                 allow_addresses="127.0.0.2/32")
+        self.gw.tunnel(f"mixed.test:{good.port}").send("x").expect("x")
+        self.assertEqual(self.gw.decision("mixed.test")["addr"], "127.0.0.2")
+        body = self.refused("bad.test", good.port, "address-denied")
+        self.assertIn("loopback", body["message"])
+        self.assertIn(self.gw.decision("bad.test")["addr"], ("127.0.0.9", "::1"))
+        self.assert_untouched(secret)
+
+    def test_D05_the_smallest_ttl_of_a_chain_counts(self):
+        first = self.upstream()
+        second = self.same_port(first.port, "127.0.0.3")
+        target = [first.address]
+
+        def chain(question):
+            records = [raw_record("good.test", 5, 1, encode_name("alias.test"))]
+            if question.kind == A:
+                records.append(record("alias.test", target[0], ttl=86400))
+            return Answer(records)
+
+        self.lab({"good.test": chain}, workers=1)
+        self.gw.tunnel(f"good.test:{first.port}").send("x").expect("x")
+        target[0] = "127.0.0.3"
+        deadline = time.monotonic() + 10
+        while second.connections == 0 and time.monotonic() < deadline:
+            self.gw.tunnel(f"good.test:{first.port}").send("x").expect("x")
+        self.assertGreater(second.connections, 0)
+
+    def test_D05_a_chain_in_a_circle_ends(self):
+        self.lab({"good.test": lambda question: Answer([
+            raw_record("good.test", 5, 60, encode_name("b.test")), raw_record("b.test", 5, 60, encode_name("good.test"))])})
+        self.assertEqual(self.gw.refused_connect("good.test:443").status, 502)
+
+    def test_the_rule_judges_the_name_asked_not_where_a_chain_leads(self):
+        good = self.upstream()
+        self.lab({"good.test": lambda question: Answer(
+            [raw_record("good.test", 5, 60, encode_name("cdn.elsewhere.example"))]
+            + ([record("cdn.elsewhere.example", good.address)] if question.kind == A else []))},
+                 allow=[f"good.test:{good.port}"])
+        self.gw.tunnel(f"good.test:{good.port}").send("x").expect("x")
+
+    def test_D07_truncated_answers_are_asked_again_over_tcp_on_the_same_port(self):
+        good = self.upstream()
+
+        def large(question):
+            records = [record("good.test", f"127.0.1.{n}") for n in range(60)] if question.type == "A" else []
+            return Answer([record("good.test", good.address)] * (question.type == "A") + records, truncated=True)
+
+        self.lab({"good.test": large}, allow_addresses="127.0.0.2/32")
+        self.gw.tunnel(f"good.test:{good.port}").send("x").expect("x")
+        self.assertTrue(self.names.asked("good.test", transport="tcp"))
+
+    def test_D14_the_hosts_file_passes_the_guard_too(self):
+        secret = self.upstream(address="127.0.0.9", name="good.test")
+        gw = self.gateway(allow=[secret.authority], hosts=[secret], allow_addresses=None)
+        self.assert_refused(gw.refused_connect(secret.authority), 403, "address-denied")
+        self.assert_untouched(secret)
+        gw.stop()
+        gw = self.gateway(allow=[secret.authority], hosts=[secret], allow_addresses="127.0.0.9/32")
+        gw.tunnel(secret.authority).send("x").expect("x")
+
+    def test_D16_answers_that_are_none_fail_in_time(self):
+        def nonsense(question):
+            header = question.wire[:2] + b"\x81\x80\x00\x01\x00\x01\x00\x00\x00\x00"
+            address = raw_record("x.test", A, 60, b"\x7f\x00\x00\x02")
+            loop = b"\xc0\x0c"
+            return {"wrongid": Answer([record(question.name, "127.0.0.2")], id=question.id ^ 0x5555),
+                    "wrongquestion": Answer([record("other.test", "127.0.0.2")],
+                                            section=encode_name("other.test") + question.section[-4:]),
+                    "otherowner": Answer([record("other.test", "127.0.0.2")]),
+                    "empty": Answer(raw=b""), "short": Answer(raw=question.wire[:5]),
+                    "headeronly": Answer(raw=header), "garbage": Answer(raw=bytes(range(256)) * 4),
+                    "loop": Answer(raw=header + loop + question.section[-4:] + loop + address[-14:]),
+                    "cut": Answer(raw=header + question.section + address[:-2]),
+                    "longdata": Answer([raw_record(question.name, A, 60, b"\x7f\x00\x00\x02" * 100)]),
+                    "shortdata": Answer([raw_record(question.name, A, 60, b"\x7f")]),
+                    "huge": Answer([record(question.name, "127.0.0.2")] * 2000)}[question.name.split(".")[0]]
+
+        self.names = self.name_server(nonsense)
+        self.gw = self.gateway(allow=["*.test:1-65535"], names=self.names, dns="timeout = 300ms\ntries = 1",
+                               allow_addresses=None)
+        for kind in ("wrongid", "wrongquestion", "otherowner", "empty", "short", "headeronly", "garbage", "loop", "cut",
+                     "longdata", "shortdata"):
+            with self.subTest(kind=kind):
+                response = self.gw.refused_connect(f"{kind}.test:443")
+                self.assertIn(response.status, (502, 504), response)
+                self.assertRegex(self.gw.decision(f"{kind}.test")["reason"], "^dns-")
+        self.assertIn(self.gw.refused_connect("huge.test:443").status, (403, 502, 504))
+
+    def test_outcomes_are_different_words(self):
+        dead = self.closed_port()
+        self.lab({"nodata.test": [], "servfail.test": Answer(rcode=SERVFAIL), "silent.test": lambda question: None,
+                  "dead.test": ["127.0.0.2"], "nx.test": Answer(rcode=NXDOMAIN)},
+                 dns="timeout = 300ms\ntries = 1")
+        self.refused("nx.test", dead, "dns-nxdomain")
+        self.refused("servfail.test", dead, "dns-failure")
+        self.refused("silent.test", dead, "dns-timeout")
+        self.refused("dead.test", dead, "connect-refused")
+        self.assertIn(self.gw.refused_connect(f"nodata.test:{dead}").status, (502,))
+
+
+class Waiting(DnsCase):
+    def test_D13_a_lost_answer_of_one_type_does_not_hold_the_other(self):
+        good = self.upstream()
+        self.lab({"good.test": lambda question: Answer([record("good.test", good.address)])
+                  if question.type == "A" else None}, dns="timeout = 1s\ntries = 1")
+        started = time.monotonic()
+        self.gw.tunnel(f"good.test:{good.port}").send("x").expect("x")
+        self.assertLess(time.monotonic() - started, 5)
+
+    def test_D13_silence_ends_at_the_deadline(self):
+        self.lab({"good.test": lambda question: None}, dns="timeout = 300ms\ntries = 2")
+        started = time.monotonic()
+        self.refused("good.test", 443, "dns-timeout")
+        self.assertLess(time.monotonic() - started, 5)
+
+    def test_a_client_that_leaves_while_a_name_is_looked_up(self):
+        self.lab({"good.test": lambda question: None}, dns="timeout = 300ms\ntries = 1")
+        for leave in ("reset", "close"):
+            client = self.gw.client()
+            client.request("CONNECT good.test:443 HTTP/1.1")
+            self.names.wait_until_asked("good.test")
+            getattr(client, leave)()
+        self.assertEqual(self.gw.get("http://evil.example/").status, 403)
+
+    def test_D17_a_dead_first_server_is_passed_over(self):
+        good = self.upstream()
+        names = self.name_server({"good.test": [good.address], "again.test": [good.address]})
+        dead = self.closed_port("127.0.0.1")
+        config = self.config(allow=["*.test:1-65535"], names=names, dns="timeout = 500ms").replace(
+            f"servers = {names.servers}", f"servers = 127.0.0.1:{dead}, {names.servers}")
+        gw = self.gateway(config)
+        started = time.monotonic()
+        for host in ("good.test", "again.test"):
+            gw.tunnel(f"{host}:{good.port}").send("x").expect("x")
+        self.assertLess(time.monotonic() - started, 5)
+
+    def test_D11_a_refused_first_address_falls_back_at_once(self):
+        good = self.upstream()
+        self.lab({"good.test": ["::1", "127.0.0.2"]}, allow_addresses=["127.0.0.2/32", "::1/128"])
+        started = time.monotonic()
+        self.gw.tunnel(f"good.test:{good.port}").send("x").expect("x")
+        self.assertLess(time.monotonic() - started, 2)
+        self.assertEqual(self.gw.decision("good.test")["addr"], "127.0.0.2")
+
+    def test_D19_many_dead_addresses_end_by_the_connect_timeout(self):
+        port = self.closed_port()
+        self.lab({"dead.test": [f"127.0.2.{n}" for n in range(1, 31)]}, gateway="connect-timeout = 2s")
+        started = time.monotonic()
+        response = self.gw.refused_connect(f"dead.test:{port}")
+        self.assertIn(response.status, (502, 504))
+        self.assertLess(time.monotonic() - started, 6)
+
+
+if __name__ == "__main__":
+    main()

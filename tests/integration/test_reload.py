@@ -1,0 +1,276 @@
+"""Reload as a transaction (area config/reload)."""
+
+import hashlib
+import os
+import re
+import select
+import signal
+import threading
+
+from lab import LabCase, NotReady, main
+
+
+class ReloadCase(LabCase):
+    def lab(self, **more):
+        """One echo server under two names; the first configuration allows a.test, others what they say."""
+        self.server = self.upstream()
+        self.parts = {"hosts": {"a.test": self.server.address, "b.test": self.server.address}, **more}
+        self.gw = self.gateway(self.allowing("a.test"))
+        return self.gw
+
+    def allowing(self, *names, **more):
+        # The same port again: what a reload keeps must stay bound.
+        parts = {**self.parts, **more}
+        parts.setdefault("listen", "address = 127.0.0.1:0\npolicy = main")
+        return self.config(allow=[f"{name}:{self.server.port}" for name in names], **parts)
+
+    def status(self, name):
+        return self.gw.refused_connect(f"{name}:{self.server.port}").status
+
+    def tunnel(self, name):
+        return self.gw.tunnel(f"{name}:{self.server.port}")
+
+
+class Hup(ReloadCase):
+    def test_C08_hup_reloads_and_says_what_changed(self):
+        self.lab()
+        self.assertEqual((self.status("a.test"), self.status("b.test")), (200, 403))
+        record = self.gw.reload(self.allowing("b.test"))
+        self.assertEqual(set(record), {"schema", "ts", "seq", "kind", "generation", "sha256", "result", "added", "removed", "faults"})
+        self.assertEqual((self.status("a.test"), self.status("b.test")), (403, 200))
+        self.assertIn("b.test", str(record["added"]))
+        self.assertIn("a.test", str(record["removed"]))
+        again = self.gw.reload(self.allowing("a.test", "b.test"))
+        self.assertEqual(again["generation"], record["generation"] + 1)
+        self.assertNotEqual(again["sha256"], record["sha256"])
+        self.assertEqual((self.status("a.test"), self.status("b.test")), (200, 200))
+        self.assertEqual(self.gw.decision("a.test", generation=again["generation"])["verdict"], "allow")
+
+    def test_a_fault_leaves_the_old_one_in_force_and_says_so(self):
+        self.lab()
+        generation = None
+        good = self.allowing("a.test")
+        for broken in (good.replace("allow =", "alow ="), "", "[gateway\n", good + "\n[policy main]\nallow = *.com\n",
+                       good.replace(f"a.test:{self.server.port}", "*.com"), good + "\nallow = x y z\n",
+                       good[:len(good) // 2] + "\x00"):
+            record = self.gw.reload(broken)
+            with self.subTest(broken=broken[-60:]):
+                self.assertTrue(record["faults"])
+                self.assertRegex(str(record["faults"][0]), r"gateway\.ini:?\d*")
+                generation = generation or record["generation"]
+                self.assertEqual(record["generation"], generation)
+                self.assertEqual((self.status("a.test"), self.status("b.test")), (200, 403))
+        self.assertRegex(self.gw.stderr(), r"gateway\.ini:\d+: ")
+        self.gw.reload(self.allowing("b.test"))
+        self.assertEqual((self.status("a.test"), self.status("b.test")), (403, 200))
+
+    def test_C07_an_unreadable_file_leaves_the_old_one_in_force(self):
+        self.server = self.upstream()
+        self.parts = {"hosts": {"a.test": self.server.address}}
+        self.gw = self.gateway(self.allowing("a.test"), user=self.ordinary_user())
+        os.chmod(self.gw.config_path, 0)
+        self.assertTrue(self.gw.reload()["faults"])
+        self.assertEqual(self.status("a.test"), 200)
+
+    def test_a_missing_file_leaves_the_old_one_in_force(self):
+        self.lab()
+        os.rename(self.gw.config_path, self.gw.config_path + ".away")
+        self.assertTrue(self.gw.reload()["faults"])
+        self.assertEqual(self.status("a.test"), 200)
+
+    def test_C09_tunnels_that_are_now_denied_are_cut_and_only_those(self):
+        self.lab()
+        self.gw.reload(self.allowing("a.test", "b.test"))
+        goes, stays = self.tunnel("a.test"), self.tunnel("b.test")
+        goes.send("x").expect("x")
+        stays.send("x").expect("x")
+        self.gw.reload(self.allowing("b.test"))
+        goes.expect_eof()
+        close = self.gw.wait_for_record(lambda entry: entry["kind"] == "close" and entry["host"] == "a.test")
+        self.assertEqual(close["cause"], "policy")
+        stays.send("y").expect("y")
+
+    def test_reload_tunnels_keep_cuts_nothing(self):
+        self.lab(gateway="reload-tunnels = keep")
+        tunnel = self.tunnel("a.test").send("x").expect("x")
+        self.gw.reload(self.allowing("b.test"))
+        tunnel.send("y").expect("y")
+        self.assertEqual(self.status("a.test"), 403)
+
+    def test_a_request_on_a_kept_connection_meets_the_new_configuration(self):
+        origin = self.origin("a.test")
+        self.server, self.parts = origin, {"hosts": [origin]}
+        self.gw = self.gateway(self.allowing("a.test"))
+        with self.gw.client() as client:
+            self.assertEqual(client.get(f"http://{origin.authority}/1").status, 200)
+            self.gw.reload(self.allowing("b.test"))
+            self.assert_refused(client.get(f"http://{origin.authority}/2"), 403, "not-allowed")
+
+    def test_C10_allowed_tunnels_live_through_many_reloads(self):
+        self.lab()
+        tunnels = [self.tunnel("a.test") for _ in range(20)]
+        for number in range(20):
+            self.gw.reload(self.allowing("a.test", *(["b.test"] if number % 2 else [])))
+            for tunnel in tunnels:
+                tunnel.send(f"{number:04}").expect(f"{number:04}")
+        data = os.urandom(100_000)
+        for tunnel in tunnels:
+            tunnel.send(data)
+            self.assertEqual(hashlib.sha256(tunnel.read_exactly(len(data))).digest(), hashlib.sha256(data).digest())
+
+    def test_C11_each_decision_matches_the_generation_it_names(self):
+        self.lab()
+        stop, wrong = threading.Event(), []
+
+        def ask(name):
+            while not stop.is_set():
+                if self.status(name) not in (200, 403):
+                    wrong.append(name)
+
+        threads = [threading.Thread(target=ask, args=(name,)) for name in ("a.test", "b.test")]
+        for thread in threads:
+            thread.start()
+        allowed = {}
+        try:
+            for number in range(30):
+                name = ("a.test", "b.test")[number % 2]
+                allowed[self.gw.reload(self.allowing(name) + f"; {number}\n")["generation"]] = name
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(wrong, [])
+        judged = [entry for entry in self.gw.records("decision") if entry["generation"] in allowed]
+        self.assertTrue(judged)
+        for entry in judged:
+            self.assertEqual(entry["verdict"], "allow" if allowed[entry["generation"]] == entry["host"] else "deny", entry)
+
+    def test_C13_listeners_come_and_go_by_reload(self):
+        self.lab()
+        first = self.gw.address()
+        extra = "[listen extra]\naddress = unix:%s\npolicy = main\n" % self.path("extra.sock")
+        self.gw.reload(self.allowing("a.test", more=extra))
+        self.gw.addresses["extra"] = "unix:" + self.path("extra.sock")
+        self.assertEqual(self.gw.refused_connect(f"a.test:{self.server.port}", listener="extra").status, 200)
+        self.assertEqual((self.gw.address(), self.status("a.test")), (first, 200))
+        self.gw.reload(self.allowing("a.test"))
+        self.assertFalse(os.path.exists(self.path("extra.sock")))
+        with self.assertRaises(OSError):
+            self.gw.client("extra")
+
+    def test_a_listener_that_cannot_be_bound_is_a_fault_and_changes_nothing(self):
+        self.lab()
+        taken = self.upstream(address="127.0.0.1")
+        record = self.gw.reload(self.allowing("b.test", more=f"[listen taken]\naddress = {taken.literal}\npolicy = main\n"))
+        self.assertIn(taken.literal, str(record["faults"]))
+        self.assertEqual((self.status("a.test"), self.status("b.test")), (200, 403))
+
+    def test_C16_many_signals_and_the_last_content_wins(self):
+        self.lab()
+        self.gw.reload(self.allowing("b.test"))
+        descriptors = self.gw.descriptors()
+        for number in range(300):
+            self.gw.write_config(self.allowing("a.test" if number % 2 else "b.test"))
+            self.gw.send_signal(signal.SIGHUP)
+        self.gw.reload(self.allowing("a.test", "b.test"))
+        last = self.gw.wait_for_record(lambda entry: entry["kind"] == "reload" and "b.test" in str(entry["added"] or "")
+                                       and not entry["removed"])
+        self.assertTrue(last)
+        self.assertEqual((self.status("a.test"), self.status("b.test")), (200, 200))
+        self.assertLessEqual(self.gw.descriptors(), descriptors + 2)
+
+    def test_unchanged_content_makes_no_new_generation(self):
+        self.lab()
+        first = self.gw.reload(self.allowing("a.test", "b.test"))
+        self.gw.send_signal(signal.SIGHUP)
+        second = self.gw.reload(self.allowing("a.test"))
+        self.assertEqual(second["generation"], first["generation"] + 1)
+
+
+class Files(ReloadCase):
+    def reloaded(self, number):
+        return self.gw.wait_for_record(lambda entry: entry["kind"] == "reload" and not entry["faults"] and entry["added"] is not None,
+                                       number)
+
+    def wait_for_status(self, name, status):
+        for _ in range(1000):
+            if self.status(name) == status:
+                return
+            select.select([], [], [], 0.01)
+        self.fail(f"{name} never became {status}")
+
+    def test_C05_rename_over_is_noticed_every_time(self):
+        self.lab()
+        for number in range(5):
+            name, other = ("b.test", "a.test") if number % 2 == 0 else ("a.test", "b.test")
+            self.gw.write_config(self.allowing(name))
+            self.wait_for_status(name, 200)
+            self.assertEqual(self.status(other), 403)
+
+    def test_editing_in_place_and_included_files_are_noticed(self):
+        self.lab()
+        self.write("conf.d/extra.ini", "[policy main]\n")
+        self.write("lists/names.txt", "# nothing yet\n")
+        main_text = self.allowing("a.test", policy="allow-file = lists/names.txt")
+        self.gw.write_config(main_text)
+        with open(self.gw.config_path, "r+", encoding="utf-8") as file:
+            file.seek(0, os.SEEK_END)
+            file.write("; edited in place\n")
+        self.wait_for_status("a.test", 200)
+        # A list file counts as well; it is edited until that was seen once the reload above is through.
+        self.gw.wait_for_record(lambda entry: entry["kind"] == "reload" and not entry["faults"])
+        self.write("lists/names.txt", f"b.test:{self.server.port}\n")
+        self.wait_for_status("b.test", 200)
+
+    def test_C04_a_swapped_symlink_chain_is_noticed(self):
+        self.lab()
+        os.makedirs(self.path("v0"))
+        os.symlink("v0", self.path("data"))
+        os.rename(self.gw.config_path, self.path("v0/gateway.ini"))
+        os.symlink("data/gateway.ini", self.gw.config_path)
+        for number in range(1, 4):
+            name = ("b.test", "a.test")[number % 2 == 0]
+            self.write(f"v{number}/gateway.ini", self.allowing(name))
+            os.symlink(f"v{number}", self.path("data.new"))
+            os.replace(self.path("data.new"), self.path("data"))
+            self.wait_for_status(name, 200)
+
+
+class Start(LabCase):
+    def test_C02_a_configuration_that_is_none_is_no_start(self):
+        directory = self.path("a-directory")
+        os.makedirs(directory)
+        for path in (self.path("missing.ini"), self.write("empty.ini", ""), directory, "/dev/null"):
+            with self.subTest(path=path):
+                out, err = self.tool("run", "-c", path, status=78)
+                self.assertIn(os.path.basename(path), out + err)
+
+    def test_every_fault_has_its_line(self):
+        config = self.config(allow=["good.test"])
+        cases = {"[gateway]\nworkres = 2\n": (2, "workers"), "[gatway]\n": (1, "gateway"), "[gateway]\nworkers = two\n": (2, "workers"),
+                 "[gateway]\nworkers = 2\nworkers = 2\n": (3, "workers"), "[gateway]\nidle-timeout =\n": (2, "idle-timeout"),
+                 "[gateway]\nworkers = " + "1" * 5000 + "\n": (2, ""), "[listen x]\naddress = 127.0.0.1\npolicy = p\n[policy p]\n": (2, "address"),
+                 "[listen x]\naddress = 127.0.0.1:0\npolicy = nowhere\n": (3, "nowhere"), "[policy p]\ninherit = p\n": (2, "p"),
+                 "[gateway]\ninclude = nowhere.ini\n": (2, "nowhere.ini"), "[policy p]\nallow = *.com\n": (2, r"\*\.com"),
+                 "[policy p]\nallow-file = nowhere.txt\n": (2, "nowhere.txt"), "key = value\n": (1, ""), "[gateway]\nwords\n": (2, ""),
+                 "[client c]\npolicy = p\ntoken-sha256 = abc\n[policy p]\n": (3, "token-sha256"),
+                 "[listen x]\naddress = unix:relative\npolicy = p\nmode = 9\n[policy p]\n": (4, "mode"),
+                 "[policy p]\nallow = x.test metod=GET\n": (2, "method"), "[gateway]\nheader-timeout = 10x\n": (2, "header-timeout"),
+                 "[policy p]\ndeny-addresses = 300.0.0.0/8\n": (2, "300"), "[policy p]\n[policy p]\n": (2, "p"),
+                 "[upstream corp]\naddress = http://127.0.0.1:3128\n": (1, "upstream")}
+        for text, (line, word) in cases.items():
+            with self.subTest(text=text[:80]):
+                self.assertRegex(self.check(text, status=78), rf"(?m)checked\.ini:{line}: .*{word}")
+        self.assertEqual(re.findall(r"(?m):(\d+): ", self.check("[gateway]\nworkres = 2\nx = 1\n[policy p]\nallow = *.com\n", status=78)),
+                         ["2", "3", "5"])
+        self.check(config)
+
+    def test_a_faulty_configuration_ends_run_with_the_same_words(self):
+        with self.assertRaises(NotReady) as ended:
+            self.gateway("[gateway]\nworkres = 2\n")
+        self.assertEqual(ended.exception.status, 78)
+        self.assertRegex(ended.exception.stderr, r"gateway\.ini:2: .*workers")
+
+
+if __name__ == "__main__":
+    main()

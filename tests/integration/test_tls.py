@@ -1,0 +1,232 @@
+"""The server name inside a tunnel (area tls, and the SOCKS case S13)."""
+
+import random
+
+from lab import LabCase, main, whole_and_dribbled
+from lab import hello
+
+
+class HelloCase(LabCase):
+    def lab(self, rule="{authority}", script=None, **more):
+        self.good = self.upstream(script, "good.test") if script else self.upstream(lambda talk: talk.read_all(), "good.test")
+        allow = [rule.format(authority=self.good.authority, port=self.good.port)]
+        self.gw = self.gateway(allow=allow + more.pop("allow", []), hosts=[self.good], **more)
+        return self.gw
+
+    def connect(self, front="connect", host="good.test"):
+        client = self.gw.client()
+        if front == "socks5":
+            self.assertEqual(client.socks(host, self.good.port)[0], 0)
+        else:
+            client.connect_to(f"{host}:{self.good.port}")
+        return client
+
+    def passes(self, data, how="send", front="connect", host="good.test"):
+        """The same bytes reach the upstream."""
+        before = len(self.good.received)
+        with self.connect(front, host) as client:
+            getattr(client, how)(data)
+            self.good.wait(lambda: len(self.good.received) >= before + len(data), f"{len(data)} bytes at the upstream")
+        self.assertEqual(self.good.received[before:], data)
+
+    def mismatch(self, data, how="send", front="connect", sni=None, host="good.test"):
+        """A TLS alert and the end; nothing reaches the upstream; the record says why."""
+        before = self.good.received
+        number = len([entry for entry in self.gw.records("decision") if entry["reason"] == "sni-mismatch"]) + 1
+        client = self.connect(front, host)
+        getattr(client, how)(data)
+        try:
+            answer = client.read_all()
+            self.assertTrue(hello.is_alert(answer), answer)
+        except ConnectionResetError:
+            self.fail("reset before the alert was read")
+        decision = self.gw.wait_for_record(
+            lambda entry: entry["kind"] == "decision" and entry["reason"] == "sni-mismatch", number)
+        self.assertEqual((decision["verdict"], decision["host"], decision["front"]), ("deny", host, front))
+        close = self.gw.close_record(decision["id"])
+        self.assertEqual((close["cause"], close["sni"]), ("policy", sni))
+        allowed = self.gw.wait_for_record(
+            lambda entry: entry["kind"] == "decision" and entry["id"] == decision["id"])
+        self.assertEqual(allowed["verdict"], "allow")
+        self.assertEqual(self.good.received, before)
+
+
+class ServerNames(HelloCase):
+    def test_T01_and_S13_another_name_inside_is_closed(self):
+        self.lab()
+        for front in ("connect", "socks5"):
+            for how in whole_and_dribbled(self):
+                self.mismatch(hello.recorded("evil.test"), how, front, sni="evil.test")
+
+    def test_the_same_name_passes_byte_for_byte(self):
+        self.lab()
+        for front in ("connect", "socks5"):
+            for how in whole_and_dribbled(self):
+                for data in (hello.recorded("good.test"), hello.recorded("good.test", alpn=["h2", "http/1.1"]),
+                             hello.crafted(b"good.test"), hello.crafted(b"GOOD.test")):
+                    self.passes(data, how, front)
+
+    def test_a_hello_cut_into_records_of_any_size(self):
+        self.lab()
+        for size in (1, 2, 3, 5, 16, 100):
+            for name, seen in ((b"good.test", True), (b"evil.test", False)):
+                data = hello.records(hello.handshake([hello.extension(0xfe0d - 1, bytes(300)), hello.server_name(name)]), size)
+                with self.subTest(size=size, name=name):
+                    if seen:
+                        self.passes(data)
+                    else:
+                        self.mismatch(data, sni="evil.test")
+
+    def test_a_large_hello_with_post_quantum_shares(self):
+        self.lab()
+        share = hello.extension(51, b"\x04\xc4\x63\x99\x04\xc0" + bytes(1216))
+        self.passes(hello.records(hello.handshake([share, hello.extension(0x4469, bytes(20000)), hello.server_name(b"good.test")])))
+        self.mismatch(hello.records(hello.handshake([share, hello.extension(0x4469, bytes(20000)), hello.server_name(b"evil.test")])),
+                      sni="evil.test")
+
+    def test_another_name_that_the_policy_allows_on_that_port_passes(self):
+        self.lab(allow=["other.test:1-65535", "elsewhere.test:443"], deny=["denied.test"])
+        self.passes(hello.crafted(b"other.test"))
+        self.mismatch(hello.crafted(b"elsewhere.test"), sni="elsewhere.test")
+        self.mismatch(hello.crafted(b"denied.test"), sni="denied.test")
+
+    def test_T02_no_name_inside_a_name(self):
+        self.lab()
+        self.mismatch(hello.recorded(None))
+        self.mismatch(hello.records(hello.handshake(None)))
+
+    def test_T02_no_name_inside_an_address(self):
+        self.lab(rule="127.0.0.2:{port}", allow=["other.test:1-65535"])
+        self.passes(hello.recorded(None), host="127.0.0.2")
+        self.passes(hello.crafted(b"other.test"), host="127.0.0.2")
+        self.mismatch(hello.crafted(b"evil.test"), sni="evil.test", host="127.0.0.2")
+
+    def test_an_address_needs_a_rule_of_its_own(self):
+        self.lab()
+        self.assert_refused(self.gw.refused_connect(f"127.0.0.2:{self.good.port}"), 403, "not-allowed")
+
+    def test_sni_off_in_the_rule_or_the_policy(self):
+        self.lab(rule="{authority} sni=off")
+        self.passes(hello.recorded(None))
+        self.passes(hello.crafted(b"evil.test"))
+        self.gw.stop()
+        self.lab(policy="sni = off")
+        self.passes(hello.crafted(b"evil.test"))
+
+    def test_T07_names_that_are_none(self):
+        self.lab()
+        for names in ((b"good.test\x00.evil.test",), (b"good.test\x00",), (b"",), (b"127.0.0.1",), (b"good.test", b"evil.test"),
+                      (b"evil.test", b"good.test"), (b"good test",), (b"*.test",), ("bücher.test".encode(),), (b"a" * 64 + b".test",),
+                      (b"x." * 200,), (b"good..test",)):
+            with self.subTest(names=names):
+                client = self.connect()
+                client.send(hello.crafted(*names))
+                self.assertTrue(hello.is_alert(client.read_all()))
+        self.assertEqual(self.good.received, b"")
+
+    def test_T07_lengths_that_lie(self):
+        self.lab()
+        whole = hello.crafted(b"good.test")
+        message = hello.handshake([hello.server_name(b"good.test")])
+        for at in range(43, len(message)):
+            for value in (0, 1, 0x7f, 0xff):
+                bent = message[:at] + bytes([value]) + message[at + 1:]
+                if bent == message:
+                    continue
+                client = self.connect()
+                client.send(hello.records(bent)).finish()
+                try:
+                    client.read_all()
+                except ConnectionResetError:
+                    pass
+                client.close()
+        # Whatever was let through named good.test, or nothing at all could be understood otherwise.
+        self.assertNotIn(b"evil.test", self.good.received)
+        self.passes(whole)
+
+    def test_T20_mutated_hellos_do_no_harm(self):
+        self.lab(allow_addresses="127.0.0.0/8")
+        source = random.Random(20)
+        base = hello.recorded("evil.test")
+        for _ in range(300):
+            data = bytearray(base[:source.randrange(1, len(base) + 1)])
+            for _ in range(source.randrange(1, 6)):
+                data[source.randrange(len(data))] = source.randrange(256)
+            client = self.connect()
+            client.send(bytes(data)).finish()
+            try:
+                client.read_all()
+            except ConnectionResetError:
+                pass
+            client.close()
+        self.passes(hello.crafted(b"good.test"))
+
+    def test_T20_old_and_foreign_first_bytes(self):
+        self.lab(rule="{authority} sni=match")
+        for data in (b"\x80\x2e\x01\x03\x01\x00\x15\x00\x00\x00\x10", b"\x15\x03\x01\x00\x02\x02\x46", b"\x17\x03\x03\x00\x05hello",
+                     b"\x16\x02\x00\x00\x05hello", b"\x16\x03\x01\x00\x00", b"\x16\x03\x01\xff\xff" + bytes(200), bytes(100)):
+            with self.subTest(data=data[:12]):
+                client = self.connect()
+                client.send(data).finish()
+                try:
+                    client.read_all()
+                except ConnectionResetError:
+                    pass
+        self.assertEqual(self.good.received, b"")
+
+
+class PlainText(HelloCase):
+    def test_T05_a_server_that_speaks_first(self):
+        self.lab(script=lambda talk: talk.send("SSH-2.0-server\r\n").expect("SSH-2.0-client\r\n").send("ok"))
+        with self.connect() as client:
+            client.expect("SSH-2.0-server\r\n").send("SSH-2.0-client\r\n").expect("ok")
+
+    def test_T05_plain_first_bytes_pass_unless_the_rule_says_match(self):
+        self.lab()
+        self.passes(b"SSH-2.0-client\r\n")
+        self.gw.stop()
+        self.lab(rule="{authority} sni=match")
+        client = self.connect()
+        client.send("SSH-2.0-client\r\n").expect_eof()
+        self.assertEqual(self.good.received, b"")
+        self.gw.wait_for_record(lambda entry: entry["kind"] == "decision" and entry["reason"] == "sni-mismatch")
+
+    def test_T04_a_hello_that_never_completes_ends_in_time(self):
+        self.lab(gateway="header-timeout = 1s")
+        data = hello.recorded("good.test")
+        clients = [self.connect() for _ in range(20)]
+        for number, client in enumerate(clients):
+            client.send(data[:5 + number])
+        for client in clients:
+            try:
+                answer = client.read_all()
+                self.assertTrue(answer == b"" or hello.is_alert(answer), answer)
+            except ConnectionResetError:
+                pass
+        self.assertEqual(self.good.received, b"")
+
+    def test_T04_an_endless_hello_ends(self):
+        self.lab()
+        client = self.connect()
+        message = b"\x01\xff\xff\xff" + bytes(200_000)
+        try:
+            client.send(hello.records(message))
+            client.read_all()
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        self.assertEqual(self.good.received, b"")
+
+    def test_a_client_that_leaves_before_its_hello_is_whole(self):
+        self.lab()
+        client = self.connect()
+        client.send(hello.recorded("evil.test")[:40]).finish()
+        try:
+            client.read_all()
+        except ConnectionResetError:
+            pass
+        self.assertNotIn(b"evil", self.good.received)
+        self.gw.close_record()
+
+
+if __name__ == "__main__":
+    main()
