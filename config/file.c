@@ -37,6 +37,8 @@ int file_read(const char *path, size_t max_bytes, char **bytes, size_t *len, str
         return srt_err_set(err, "is a directory");
     if (!S_ISREG(st->st_mode))
         return srt_err_set(err, "is not a regular file");
+    if ((st->st_mode & (S_IRUSR | S_IRGRP | S_IROTH)) == 0) /* root could read it all the same */
+        return srt_err_set(err, "nobody has permission to read it");
     if ((uintmax_t)st->st_size > max_bytes)
         return srt_err_set(err, "is larger than %zu bytes", max_bytes);
 

@@ -58,7 +58,7 @@ static const struct option options[] = {
     {"dns", "hosts-file", "PATH | none", &kind_path_or_none, GATEWAY(dns_hosts_file),
      .fallback = "/etc/hosts", .help = "looked into before any server is asked"},
     {"dns", "timeout", "DURATION", &kind_duration_ms, GATEWAY(dns_timeout_ms), .fallback = "2s",
-     .min = 1, .help = "of one try"},
+     .min = 1, .max = 60 * 1000, .help = "of one try"},
     {"dns", "tries", "a number from 1 to 10", &kind_count, GATEWAY(dns_tries), .fallback = "2",
      .min = 1, .max = 10, .help = "for each server"},
     {"dns", "cache-entries", "a number up to 10000000", &kind_count, GATEWAY(dns_cache_entries),

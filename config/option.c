@@ -144,6 +144,9 @@ static bool duration_in_bounds(const struct option *option, struct option_input 
 {
     if (ms < option->min)
         fault(input, "%s must be more than 0", input->key);
+    else if (option->max != 0 && ms > option->max)
+        fault(input, "%s: `%s` is more than %" PRIu64 "s", input->key, input->text,
+              option->max / 1000);
     else if (ms > duration_max_ms)
         fault(input, "%s: `%s` is more than 400 days", input->key, input->text);
     else

@@ -15,6 +15,9 @@
 
 #include <stdint.h>
 
+/* Of a file, and of a network object. */
+enum { SETTINGS_BYTES_MAX = 8 << 20, SETTINGS_VALUES_MAX = 200000 };
+
 struct settings_text {
     char *text;
     char *setting; /* its path in the file, such as "filesystem.denyRead[2]" */
