@@ -1,1 +1,783 @@
-typedef int placeholder;
+#include "control/attach.h"
+
+#include "control/frame.h"
+#include "record/log.h"
+#include "session/sandbox.h"
+#include "srt/cleanup.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <ev.h>
+#include <inttypes.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+#include <time.h>
+
+enum {
+    ATTACHED_MAX = 10000,
+    WAITING_MAX = 64,             /* connections that have not attached; the oldest makes room */
+    WAITING_BYTES_MAX = 64 << 20, /* what all unfinished frames may hold together */
+    OUT_MAX = 1 << 20,            /* beyond it denials are counted, and nothing more is read */
+    READ_CHUNK = 64 << 10,
+    FDS_PER_MESSAGE = 16,
+};
+static const double attach_within_s = 10;
+static const double refused_linger_s = 5;
+static const double accept_pause_s = 1;
+
+enum launch_state {
+    LAUNCH_WAITING, /* for its attach message */
+    LAUNCH_ATTACHED,
+    LAUNCH_UPDATING,  /* nothing is read until the workers have answered */
+    LAUNCH_REFUSED,   /* the answer goes out, what comes is thrown away */
+    LAUNCH_DETACHING, /* the connection is closed, the sandbox is ending */
+};
+
+/* One launcher. */
+struct launch {
+    TAILQ_ENTRY(launch) link;
+    struct attach_server *server;
+    enum launch_state state;
+    bool private;
+    int fd;
+    ev_io io;
+    ev_timer deadline;
+    uint32_t uid;
+    int32_t pid;
+
+    struct frames in;
+    int fds[ATTACH_MAX_LISTENERS];
+    size_t fd_count;
+    struct json out;
+    size_t out_sent;
+
+    struct sandbox *sandbox;
+    char *name, *client, *policy;
+    uint64_t cookies[ATTACH_MAX_LISTENERS]; /* of its listeners, as the kernel numbers sockets */
+    size_t cookie_count;
+    int64_t attached_ms;
+    int64_t serial;  /* of the update under way */
+    uint64_t missed; /* denials that did not fit into `out` */
+};
+TAILQ_HEAD(launches, launch);
+
+struct attach_server {
+    struct gateway *gateway;
+    struct listener *listener;
+    ev_io acceptable;
+    ev_timer accept_pause;
+    struct launches waiting, attached; /* the latter also hold those that are ending */
+    size_t waiting_count, attached_count;
+    size_t in_bytes; /* of all unfinished frames */
+    char chunk[READ_CHUNK];
+};
+
+static int64_t monotonic_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static char *copy(const char *text)
+{
+    char *made = text != NULL ? strdup(text) : NULL;
+    if (text != NULL && made == NULL)
+        abort();
+    return made;
+}
+
+/* ---- the connection ---- */
+
+static void close_fds(struct launch *launch)
+{
+    for (size_t i = 0; i < launch->fd_count; i++)
+        if (launch->fds[i] >= 0)
+            close(launch->fds[i]);
+    launch->fd_count = 0;
+}
+
+static void forget_input(struct launch *launch)
+{
+    launch->server->in_bytes -= launch->in.len;
+    frames_free(&launch->in);
+    close_fds(launch);
+}
+
+static void move_to(struct launch *launch, enum launch_state state)
+{
+    struct attach_server *server = launch->server;
+    bool was_waiting = launch->state == LAUNCH_WAITING || launch->state == LAUNCH_REFUSED;
+    bool is_waiting = state == LAUNCH_WAITING || state == LAUNCH_REFUSED;
+    launch->state = state;
+    if (was_waiting && !is_waiting) {
+        TAILQ_REMOVE(&server->waiting, launch, link);
+        server->waiting_count--;
+        TAILQ_INSERT_TAIL(&server->attached, launch, link);
+        server->attached_count++;
+    }
+}
+
+static void free_launch(struct launch *launch)
+{
+    struct attach_server *server = launch->server;
+    if (launch->state == LAUNCH_WAITING || launch->state == LAUNCH_REFUSED) {
+        TAILQ_REMOVE(&server->waiting, launch, link);
+        server->waiting_count--;
+    } else {
+        TAILQ_REMOVE(&server->attached, launch, link);
+        server->attached_count--;
+    }
+    json_free(&launch->out);
+    free(launch->name);
+    free(launch->client);
+    free(launch->policy);
+    free(launch);
+}
+
+static void record_life(struct launch *launch, const char *kind,
+                        const struct attach_message *message)
+{
+    struct json fields = {0};
+    char peer[48];
+    snprintf(peer, sizeof(peer), "uid=%" PRIu32 ",pid=%" PRId32, launch->uid, launch->pid);
+    json_text(&fields, "kind", str_of(kind));
+    json_text(&fields, "sandbox", str_of(launch->name));
+    json_text(&fields, "client", str_of(launch->client));
+    json_text(&fields, "policy", str_of(launch->policy));
+    json_number(&fields, "generation", (int64_t)launch->server->gateway->snapshot->generation);
+    json_text(&fields, "peer", str_of(peer));
+    if (message != NULL) {
+        json_text(&fields, "command", str_of(message->command));
+        json_bool(&fields, "narrowed", message->network != NULL);
+    } else {
+        json_number(&fields, "duration_ms", monotonic_ms() - launch->attached_ms);
+    }
+    gateway_record(launch->server->gateway, &fields);
+}
+
+static void on_detached(void *arg)
+{
+    struct launch *launch = arg;
+    struct gateway *gateway = launch->server->gateway;
+    bool private = launch->private;
+    record_life(launch, "detach", NULL);
+    free_launch(launch);
+    if (private)
+        gateway_stop(gateway);
+}
+
+static void close_connection(struct launch *launch)
+{
+    struct ev_loop *loop = launch->server->gateway->loop;
+    if (launch->fd < 0)
+        return;
+    ev_io_stop(loop, &launch->io);
+    ev_timer_stop(loop, &launch->deadline);
+    close(launch->fd);
+    launch->fd = -1;
+    forget_input(launch);
+}
+
+/* The end of the connection is the end of the sandbox. */
+static void end_launch(struct launch *launch)
+{
+    struct gateway *gateway = launch->server->gateway;
+    close_connection(launch);
+    if (launch->sandbox != NULL) {
+        struct sandbox *sandbox = launch->sandbox;
+        launch->sandbox = NULL;
+        move_to(launch, LAUNCH_DETACHING);
+        sandbox_detach(sandbox, on_detached, launch);
+        return;
+    }
+    bool private = launch->private;
+    free_launch(launch);
+    if (private)
+        gateway_stop(gateway);
+}
+
+/* What to wait for follows from the state alone. */
+static void watch_connection(struct launch *launch)
+{
+    struct ev_loop *loop = launch->server->gateway->loop;
+    size_t unsent = launch->out.len - launch->out_sent;
+    int events = unsent > 0 ? EV_WRITE : 0;
+    if (launch->state != LAUNCH_UPDATING && unsent < OUT_MAX)
+        events |= EV_READ;
+    if (ev_is_active(&launch->io) && (launch->io.events & (EV_READ | EV_WRITE)) == events)
+        return;
+    ev_io_stop(loop, &launch->io);
+    if (events != 0) {
+        ev_io_set(&launch->io, launch->fd, events);
+        ev_io_start(loop, &launch->io);
+    }
+}
+
+/* False: the peer is gone and so is `launch`. */
+static bool flush(struct launch *launch)
+{
+    while (launch->out_sent < launch->out.len) {
+        ssize_t n = send(launch->fd, launch->out.data + launch->out_sent,
+                         launch->out.len - launch->out_sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            break;
+        if (n <= 0) {
+            end_launch(launch);
+            return false;
+        }
+        launch->out_sent += (size_t)n;
+    }
+    if (launch->out_sent == launch->out.len) {
+        json_free(&launch->out);
+        launch->out_sent = 0;
+        if (launch->state == LAUNCH_REFUSED)
+            shutdown(launch->fd, SHUT_WR);
+    }
+    watch_connection(launch);
+    return true;
+}
+
+/* Closes the object that was opened in `message`, frees it, and sends it. False as flush(). */
+static bool send_message(struct launch *launch, struct json *message)
+{
+    json_object_close(message);
+    frame_write(&launch->out, (struct str){message->data, message->len});
+    json_free(message);
+    return flush(launch);
+}
+
+static struct json begin_message(const char *type)
+{
+    struct json message = {0};
+    json_object_open(&message, NULL);
+    json_text(&message, "type", str_of(type));
+    return message;
+}
+
+/* ---- refusing ---- */
+
+static bool refuse(struct launch *launch, const char *why)
+{
+    struct json message = begin_message("refused");
+    json_text(&message, "message", str_of(why));
+    log_line("a launcher (uid %" PRIu32 ", pid %" PRId32 ") was refused: %s", launch->uid,
+             launch->pid, why);
+    forget_input(launch);
+    move_to(launch, LAUNCH_REFUSED);
+    ev_timer_stop(launch->server->gateway->loop, &launch->deadline);
+    ev_timer_set(&launch->deadline, refused_linger_s, 0.);
+    ev_timer_start(launch->server->gateway->loop, &launch->deadline);
+    return send_message(launch, &message);
+}
+
+/* A launcher that breaks the protocol after it attached is not to be trusted with a sandbox. */
+static bool give_up(struct launch *launch, const char *why)
+{
+    if (launch->state == LAUNCH_WAITING)
+        return refuse(launch, why);
+    log_line("the launcher of %s (uid %" PRIu32 ", pid %" PRId32 ") is cut off: %s", launch->name,
+             launch->uid, launch->pid, why);
+    end_launch(launch);
+    return false;
+}
+
+/* ---- attaching ---- */
+
+static bool name_is_taken(const struct attach_server *server, const char *name)
+{
+    const struct launch *other;
+    TAILQ_FOREACH(other, &server->attached, link)
+    if (strcmp(other->name, name) == 0)
+        return true;
+    return false;
+}
+
+static bool socket_cookie(int fd, uint64_t *cookie)
+{
+    socklen_t len = sizeof(*cookie);
+    return getsockopt(fd, SOL_SOCKET, SO_COOKIE, cookie, &len) == 0;
+}
+
+/* Whether the socket already has an owner here: the gateway itself or another sandbox. A listener
+ * is an identity, so it must not have two. */
+static bool listener_is_taken(const struct launch *launch, uint64_t cookie)
+{
+    const struct gateway *gateway = launch->server->gateway;
+    const struct launch *other;
+    uint64_t own;
+    for (size_t i = 0; i < gateway->snapshot->config->listen_count; i++)
+        if (socket_cookie(listener_fd(gateway->listeners[i]), &own) && own == cookie)
+            return true;
+    TAILQ_FOREACH(other, &launch->server->attached, link)
+    for (size_t i = 0; i < other->cookie_count; i++)
+        if (other->cookies[i] == cookie)
+            return true;
+    for (size_t i = 0; i < launch->cookie_count; i++)
+        if (launch->cookies[i] == cookie)
+            return true;
+    return false;
+}
+
+static int adopt_listeners(struct launch *launch, const struct attach_message *message,
+                           struct sandbox_config *config, struct srt_err *err)
+{
+    if (launch->fd_count != message->listener_count)
+        return srt_err_set(err, "%zu listeners were announced and %zu descriptors came",
+                           message->listener_count, launch->fd_count);
+    for (size_t i = 0; i < message->listener_count; i++) {
+        uint64_t cookie;
+        if (message->listeners[i] != ATTACH_PROXY)
+            return srt_err_set(err, "transparent egress is not available in this version");
+        if (!socket_cookie(launch->fds[i], &cookie))
+            return srt_err_set(err, "descriptor %zu is not a socket", i);
+        if (listener_is_taken(launch, cookie))
+            return srt_err_set(err, "descriptor %zu is the listener of somebody else", i);
+        struct listener *listener = listener_adopt(steal_fd(&launch->fds[i]), err);
+        if (listener == NULL)
+            return -1;
+        config->listeners[config->listener_count++] = listener;
+        launch->cookies[launch->cookie_count++] = cookie;
+    }
+    launch->fd_count = 0;
+    return 0;
+}
+
+static void list_policies(const struct gateway_config *config, uint32_t uid, bool by_uid, char *out,
+                          size_t size)
+{
+    size_t len = 0;
+    out[0] = '\0';
+    if (by_uid) {
+        for (size_t i = 0; i < config->client_count && len < size; i++)
+            if (config->clients[i].has_uid && config->clients[i].uid == uid)
+                len += (size_t)snprintf(out + len, size - len, "%s%s", len > 0 ? ", " : "",
+                                        config->clients[i].policy);
+    } else {
+        for (size_t i = 0; i < config->policy_count && len < size; i++)
+            len += (size_t)snprintf(out + len, size - len, "%s%s", len > 0 ? ", " : "",
+                                    config->policies[i].name);
+    }
+}
+
+/* The [client] sections with `uid=` say which policies a launcher may name. Where there are none,
+ * any policy may be named; nothing is named: the only one there is. */
+static int choose_policy(const struct launch *launch, const char *wanted, const char **policy,
+                         const char **client, struct srt_err *err)
+{
+    const struct gateway_config *config = launch->server->gateway->snapshot->config;
+    const struct config_client *match = NULL;
+    bool by_uid = false, several = false;
+    char list[512];
+    for (size_t i = 0; i < config->client_count; i++) {
+        const struct config_client *candidate = &config->clients[i];
+        by_uid |= candidate->has_uid;
+        if (!candidate->has_uid || candidate->uid != launch->uid || candidate->policy == NULL)
+            continue;
+        if (wanted != NULL && strcmp(candidate->policy, wanted) != 0)
+            continue;
+        several |= match != NULL && strcmp(match->policy, candidate->policy) != 0;
+        match = match != NULL ? match : candidate;
+    }
+    list_policies(config, launch->uid, by_uid, list, sizeof(list));
+    *client = NULL;
+    if (by_uid) {
+        if (list[0] == '\0')
+            return srt_err_set(err, "no [client] of this gateway names uid %" PRIu32, launch->uid);
+        if (match == NULL)
+            return srt_err_set(err, "uid %" PRIu32 " may not use policy %s; it may use: %s",
+                               launch->uid, wanted, list);
+        if (several)
+            return srt_err_set(err, "which policy? name one with --policy: %s", list);
+        *policy = match->policy;
+        *client = match->name;
+        return 0;
+    }
+    if (config->policy_count == 0)
+        return srt_err_set(err, "this gateway has no policy");
+    if (wanted == NULL && config->policy_count > 1)
+        return srt_err_set(err, "which policy? name one with --policy: %s", list);
+    *policy = wanted != NULL ? wanted : config->policies[0].name;
+    if (snapshot_policy(launch->server->gateway->snapshot, *policy) == NULL)
+        return srt_err_set(err, "this gateway has no policy %s; it has: %s", wanted, list);
+    return 0;
+}
+
+static int first_faults(const struct faults *faults, struct srt_err *err)
+{
+    size_t len = 0;
+    err->text[0] = '\0';
+    for (size_t i = 0; i < faults->count && len < sizeof(err->text); i++)
+        if (faults->items[i].level == FAULT_ERROR)
+            len += (size_t)snprintf(err->text + len, sizeof(err->text) - len, "%s%s",
+                                    len > 0 ? "; " : "", faults->items[i].text);
+    return -1;
+}
+
+/* The settings' network lists as a policy of their own; NULL: they narrow nothing. In a private
+ * gateway they are all there is, so no lists allow nothing. */
+static int compile_network(const struct launch *launch, const char *json, struct policy **out,
+                           struct srt_err *err)
+{
+    struct settings_network network = {0};
+    struct faults faults = {0};
+    *out = NULL;
+    if (json == NULL && !launch->private)
+        return 0;
+    if (json == NULL || settings_network_read(&network, "network", str_of(json), &faults))
+        *out = policy_compile_settings(&network, NULL, "network", &faults);
+    int result = *out == NULL ? first_faults(&faults, err) : 0;
+    settings_network_free(&network);
+    faults_free(&faults);
+    return result;
+}
+
+static int make_sandbox(struct launch *launch, const struct attach_message *message,
+                        struct srt_err *err)
+{
+    struct gateway *gateway = launch->server->gateway;
+    struct sandbox_config config = {
+        .name = message->name, .uid = launch->uid, .pid = launch->pid, .owner = launch};
+    if (gateway->draining)
+        return srt_err_set(err, "the gateway is ending");
+    if (launch->server->attached_count >= ATTACHED_MAX)
+        return srt_err_set(err, "%d sandboxes are attached already", ATTACHED_MAX);
+    if (name_is_taken(launch->server, message->name))
+        return srt_err_set(err, "a sandbox named %s is attached already", message->name);
+    if (launch->private && message->policy != NULL)
+        return srt_err_set(err, "a private gateway has no policy %s; name a gateway to use one",
+                           message->policy);
+    if (!launch->private &&
+        choose_policy(launch, message->policy, &config.policy, &config.client, err) != 0)
+        return -1;
+    if (compile_network(launch, message->network, &config.narrowing, err) != 0)
+        return -1;
+    if (adopt_listeners(launch, message, &config, err) != 0) {
+        for (size_t i = 0; i < config.listener_count; i++)
+            listener_release(config.listeners[i]);
+        if (config.narrowing != NULL)
+            policy_free(config.narrowing);
+        return -1;
+    }
+    launch->name = copy(message->name);
+    launch->client = copy(config.client);
+    launch->policy = copy(config.policy != NULL ? config.policy : policy_name(config.narrowing));
+    launch->sandbox = sandbox_attach(gateway->workers, &config);
+    launch->attached_ms = monotonic_ms();
+    return 0;
+}
+
+static bool attach(struct launch *launch, const struct attach_message *message)
+{
+    struct srt_err err;
+    if (launch->state != LAUNCH_WAITING)
+        return give_up(launch, "a second attach message");
+    if (make_sandbox(launch, message, &err) != 0)
+        return refuse(launch, err.text);
+    ev_timer_stop(launch->server->gateway->loop, &launch->deadline);
+    move_to(launch, LAUNCH_ATTACHED);
+    record_life(launch, "attach", message);
+    struct json answer = begin_message("attached");
+    json_text(&answer, "sandbox", str_of(launch->name));
+    json_text(&answer, "policy", str_of(launch->policy));
+    json_number(&answer, "generation", (int64_t)launch->server->gateway->snapshot->generation);
+    return send_message(launch, &answer);
+}
+
+/* ---- updates ---- */
+
+static bool handle_frames(struct launch *launch);
+
+static void on_updated(void *arg)
+{
+    struct launch *launch = arg;
+    if (launch->state != LAUNCH_UPDATING)
+        return; /* the launcher has gone meanwhile */
+    launch->state = LAUNCH_ATTACHED;
+    struct json answer = begin_message("updated");
+    json_number(&answer, "serial", launch->serial);
+    json_number(&answer, "generation", (int64_t)launch->server->gateway->snapshot->generation);
+    if (send_message(launch, &answer))
+        handle_frames(launch);
+}
+
+static bool update(struct launch *launch, const struct attach_message *message)
+{
+    struct srt_err err;
+    struct policy *narrowing;
+    if (launch->state != LAUNCH_ATTACHED)
+        return give_up(launch, "an update before the attach message");
+    if (compile_network(launch, message->network, &narrowing, &err) != 0) {
+        struct json answer = begin_message("rejected");
+        json_number(&answer, "serial", message->serial);
+        json_text(&answer, "message", str_of(err.text));
+        return send_message(launch, &answer);
+    }
+    launch->serial = message->serial;
+    launch->state = LAUNCH_UPDATING;
+    watch_connection(launch);
+    sandbox_update(launch->sandbox, narrowing, on_updated, launch);
+    return true;
+}
+
+/* ---- reading ---- */
+
+/* False: `launch` is gone. */
+static bool handle_frames(struct launch *launch)
+{
+    while (launch->state == LAUNCH_WAITING || launch->state == LAUNCH_ATTACHED) {
+        struct attach_message message;
+        struct srt_err err;
+        struct str json;
+        enum frame_result result = frames_peek(&launch->in, &json);
+        if (result == FRAME_BAD)
+            return give_up(launch, "a frame of no valid length");
+        if (result == FRAME_MORE)
+            return true;
+        int read = attach_message_read(&message, json, &err);
+        launch->server->in_bytes -= launch->in.len;
+        frames_drop(&launch->in);
+        launch->server->in_bytes += launch->in.len;
+        if (read != 0)
+            return give_up(launch, err.text);
+        bool alive =
+            message.type == ATTACH_ATTACH ? attach(launch, &message) : update(launch, &message);
+        attach_message_free(&message);
+        if (!alive)
+            return false;
+    }
+    return true;
+}
+
+/* Takes every descriptor that came, wanted or not, so that none leaks. */
+static bool take_descriptors(struct launch *launch, struct msghdr *header)
+{
+    bool fits = (header->msg_flags & MSG_CTRUNC) == 0;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c != NULL; c = CMSG_NXTHDR(header, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
+            if (launch->state == LAUNCH_WAITING && launch->fd_count < ATTACH_MAX_LISTENERS) {
+                launch->fds[launch->fd_count++] = fd;
+            } else {
+                close(fd);
+                fits = false;
+            }
+        }
+    }
+    return fits;
+}
+
+/* False: `launch` is gone, or there is nothing more to read now. */
+static bool read_some(struct launch *launch)
+{
+    struct attach_server *server = launch->server;
+    union {
+        char bytes[CMSG_SPACE(FDS_PER_MESSAGE * sizeof(int))];
+        struct cmsghdr aligned;
+    } control;
+    struct iovec part = {server->chunk, sizeof(server->chunk)};
+    struct msghdr header = {.msg_iov = &part,
+                            .msg_iovlen = 1,
+                            .msg_control = control.bytes,
+                            .msg_controllen = sizeof(control.bytes)};
+    ssize_t n = recvmsg(launch->fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+        return false;
+    if (n <= 0) {
+        end_launch(launch);
+        return false;
+    }
+    bool fits = take_descriptors(launch, &header);
+    if (launch->state == LAUNCH_REFUSED)
+        return true;
+    if (!fits)
+        return give_up(launch, "descriptors that nobody asked for") && false;
+    if (server->in_bytes + (size_t)n > WAITING_BYTES_MAX)
+        return give_up(launch, "too much is being sent to the gateway at once") && false;
+    frames_add(&launch->in, (struct str){server->chunk, (size_t)n});
+    server->in_bytes += (size_t)n;
+    return handle_frames(launch);
+}
+
+static void on_io(struct ev_loop *loop, ev_io *io, int events)
+{
+    struct launch *launch = io->data;
+    (void)loop;
+    if ((events & EV_WRITE) != 0 && !flush(launch))
+        return;
+    if ((events & EV_READ) != 0)
+        (void)read_some(launch);
+}
+
+static void on_deadline(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    struct launch *launch = timer->data;
+    (void)loop;
+    (void)events;
+    if (launch->state == LAUNCH_WAITING)
+        (void)refuse(launch, "no attach message came within ten seconds");
+    else
+        end_launch(launch);
+}
+
+/* ---- coming in ---- */
+
+static void make_room(struct attach_server *server)
+{
+    if (server->waiting_count >= WAITING_MAX)
+        end_launch(TAILQ_FIRST(&server->waiting));
+}
+
+static struct launch *add_launch(struct attach_server *server, int fd)
+{
+    struct launch *launch = calloc(1, sizeof(*launch));
+    struct ucred peer = {0};
+    socklen_t len = sizeof(peer);
+    if (launch == NULL)
+        abort();
+    launch->server = server;
+    launch->fd = fd;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0) {
+        launch->uid = peer.uid;
+        launch->pid = peer.pid;
+    } else {
+        launch->uid = UINT32_MAX;
+    }
+    ev_io_init(&launch->io, on_io, fd, EV_READ);
+    ev_timer_init(&launch->deadline, on_deadline, attach_within_s, 0.);
+    launch->io.data = launch->deadline.data = launch;
+    TAILQ_INSERT_TAIL(&server->waiting, launch, link);
+    server->waiting_count++;
+    ev_timer_start(server->gateway->loop, &launch->deadline);
+    watch_connection(launch);
+    return launch;
+}
+
+static void on_accept_again(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    struct attach_server *server = timer->data;
+    (void)events;
+    ev_io_start(loop, &server->acceptable);
+}
+
+static void on_acceptable(struct ev_loop *loop, ev_io *io, int events)
+{
+    struct attach_server *server = io->data;
+    (void)events;
+    for (int i = 0; i < WAITING_MAX; i++) {
+        int fd = accept4(io->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd >= 0) {
+            make_room(server);
+            add_launch(server, fd);
+            continue;
+        }
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            /* The connection stays in the queue and would wake us without end. */
+            ev_io_stop(loop, io);
+            ev_timer_set(&server->accept_pause, accept_pause_s, 0.);
+            ev_timer_start(loop, &server->accept_pause);
+        }
+        if (errno != EINTR && errno != ECONNABORTED)
+            return;
+    }
+}
+
+/* ---- the outside ---- */
+
+struct attach_server *attach_create(struct gateway *gateway)
+{
+    struct attach_server *server = calloc(1, sizeof(*server));
+    if (server == NULL)
+        abort();
+    server->gateway = gateway;
+    TAILQ_INIT(&server->waiting);
+    TAILQ_INIT(&server->attached);
+    ev_timer_init(&server->accept_pause, on_accept_again, accept_pause_s, 0.);
+    server->accept_pause.data = server;
+    return server;
+}
+
+int attach_listen(struct attach_server *server, const struct config_address *address,
+                  struct srt_err *err)
+{
+    struct config_listen config = {.name = "control", .address = *address, .mode = 0660};
+    server->listener = listener_open(&config, err);
+    if (server->listener == NULL)
+        return -1;
+    ev_io_init(&server->acceptable, on_acceptable, listener_fd(server->listener), EV_READ);
+    server->acceptable.data = server;
+    ev_io_start(server->gateway->loop, &server->acceptable);
+    return 0;
+}
+
+void attach_serve_private(struct attach_server *server, int fd)
+{
+    add_launch(server, fd)->private = true;
+}
+
+void attach_on_denial(void *arg, const struct denial *denial)
+{
+    struct launch *launch = denial->owner;
+    (void)arg;
+    if (launch->fd < 0)
+        return;
+    if (launch->out.len - launch->out_sent >= OUT_MAX) {
+        launch->missed++;
+        return;
+    }
+    char ts[64];
+    time_t seconds = (time_t)(denial->ts_ms / 1000);
+    struct tm utc;
+    gmtime_r(&seconds, &utc);
+    size_t len = strftime(ts, sizeof(ts), "%Y-%m-%dT%H:%M:%S", &utc);
+    snprintf(ts + len, sizeof(ts) - len, ".%03dZ", (int)(denial->ts_ms % 1000));
+
+    struct json message = begin_message("denial");
+    json_text(&message, "ts", str_of(ts));
+    json_text(&message, "host", str_of(denial->host));
+    json_number(&message, "port", denial->port);
+    json_text(&message, "front", str_of(front_word(denial->front)));
+    json_text(&message, "reason", str_of(outcome_row(denial->reason)->word));
+    json_text(&message, "rule", str_of(denial->rule));
+    json_text(&message, "policy", str_of(denial->policy));
+    json_text(&message, "message", str_of(denial->message));
+    json_text(&message, "next_step", str_of(denial->next_step));
+    json_text(&message, "request_id", str_of(denial->request_id));
+    json_number(&message, "missed", (int64_t)launch->missed);
+    launch->missed = 0;
+    (void)send_message(launch, &message);
+}
+
+size_t attach_count(const struct attach_server *server)
+{
+    return server->attached_count;
+}
+
+void attach_free(struct attach_server *server)
+{
+    struct launch *launch;
+    if (server == NULL)
+        return;
+    struct ev_loop *loop = server->gateway->loop;
+    while ((launch = TAILQ_FIRST(&server->waiting)) != NULL) {
+        close_connection(launch);
+        free_launch(launch);
+    }
+    while ((launch = TAILQ_FIRST(&server->attached)) != NULL) {
+        close_connection(launch);
+        record_life(launch, "detach", NULL);
+        free_launch(launch);
+    }
+    ev_timer_stop(loop, &server->accept_pause);
+    if (server->listener != NULL) {
+        ev_io_stop(loop, &server->acceptable);
+        listener_close(server->listener);
+    }
+    free(server);
+}

@@ -1,26 +1,25 @@
 #include "record/log.h"
 
+#include "srt/cleanup.h"
+
 #include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <unistd.h>
+#include <string.h>
 
 void log_line(const char *format, ...)
 {
-    static const char prefix[] = "srt-gateway: ";
-    char line[2048];
+    autofree char *body = NULL;
+    autofree char *line = NULL;
     va_list args;
 
-    size_t len = (size_t)snprintf(line, sizeof(line), "%s", prefix);
     va_start(args, format);
-    int body = vsnprintf(line + len, sizeof(line) - len - 1, format, args);
+    int len = vasprintf(&body, format, args);
     va_end(args);
-    if (body > 0)
-        len += (size_t)body < sizeof(line) - len - 1 ? (size_t)body : sizeof(line) - len - 2;
-    for (size_t i = 0; i < len; i++)
+    if (len < 0 || (len = asprintf(&line, "srt-gateway: %s", body)) < 0)
+        return;
+    for (int i = 0; i < len; i++)
         if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
             line[i] = '?';
-    line[len++] = '\n';
-    ssize_t written = write(STDERR_FILENO, line, len);
+    line[len] = '\n'; /* in place of the NUL: the whole line is one write */
+    ssize_t written = write(STDERR_FILENO, line, (size_t)len + 1);
     (void)written;
 }

@@ -20,7 +20,8 @@
  *   updated  {"type":"updated","serial":N,"generation":8}          the narrowing is in force everywhere
  *   rejected {"type":"rejected","serial":N,"message":"..."}        nothing changed
  *   denial   {"type":"denial","ts":"...","host":"...","port":443,"front":"connect","reason":"...",
- *             "rule":ID|null,"policy":"...","message":"...","next_step":"...","request_id":"..."}
+ *             "rule":ID|null,"policy":"...","message":"...","next_step":"...","request_id":"...",
+ *             "missed":N}      N denials before this one were not told: the launcher read too slowly
  *
  * A private gateway is started with the other end of a socket pair as its control connection
  * (`srt-gateway run --private FD`); it serves that one sandbox, whose `network` is its policy, and ends

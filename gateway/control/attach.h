@@ -1,0 +1,29 @@
+/*
+ * Where launchers attach their sandboxes (include/srt/attach.h).
+ *
+ * The connection is the sandbox's life. A launcher may be hostile or stuck: everything here is
+ * non-blocking, bounded in number, bytes and time, and a fault ends that one connection only.
+ * Ownership: the gateway's. Thread: control loop. Failure: NULL and `err` when the socket cannot be
+ * bound.
+ */
+#ifndef CONTROL_ATTACH_H
+#define CONTROL_ATTACH_H
+
+#include "control/gateway.h"
+
+struct attach_server *attach_create(struct gateway *gateway);
+/* Every connection ends; records of what was attached are written. NULL is allowed. Only after
+ * workers_stop(). */
+void attach_free(struct attach_server *server);
+
+int attach_listen(struct attach_server *server, const struct config_address *address,
+                  struct srt_err *err);
+/* The launcher's end of a private gateway: `fd` is taken over, and the gateway ends with it. */
+void attach_serve_private(struct attach_server *server, int fd);
+
+/* workers_config.on_denial, with the server as `arg`. */
+void attach_on_denial(void *arg, const struct denial *denial);
+
+size_t attach_count(const struct attach_server *server);
+
+#endif

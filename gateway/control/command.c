@@ -1,0 +1,84 @@
+#include "control/command.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+void command_print_version(void)
+{
+    printf("srt-gateway %s\n", SRT_VERSION);
+}
+
+static void print_usage(const struct command *self)
+{
+    printf("usage: srt-gateway %s %s\n%s\n", self->name, self->synopsis, self->summary);
+}
+
+int command_option(const struct command *self, int argc, char **argv, const char *shorts,
+                   const struct option *longs)
+{
+    int option = getopt_long(argc, argv, shorts, longs, NULL);
+    switch (option) {
+    case 'h':
+        print_usage(self);
+        exit(EXIT_DONE);
+    case 'V':
+        command_print_version();
+        exit(EXIT_DONE);
+    case '?':
+        exit(command_misused(self, NULL));
+    default:
+        return option;
+    }
+}
+
+int command_misused(const struct command *self, const char *format, ...)
+{
+    if (format != NULL) {
+        va_list args;
+        fputs("srt-gateway: ", stderr);
+        va_start(args, format);
+        vfprintf(stderr, format, args);
+        va_end(args);
+        fputc('\n', stderr);
+    }
+    fprintf(stderr, "usage: srt-gateway %s %s\n", self->name, self->synopsis);
+    return EXIT_USAGE;
+}
+
+const char *command_default_config(void)
+{
+    static const char system_wide[] = "/etc/srt-gateway/gateway.ini";
+    static char *own;
+    if (own != NULL)
+        return own;
+    if (geteuid() == 0 || access(system_wide, F_OK) == 0)
+        return system_wide;
+    const char *base = getenv("XDG_CONFIG_HOME");
+    const char *home = getenv("HOME");
+    int printed = -1;
+    if (base != NULL && base[0] == '/')
+        printed = asprintf(&own, "%s/srt-gateway/gateway.ini", base);
+    else if (home != NULL && home[0] == '/')
+        printed = asprintf(&own, "%s/.config/srt-gateway/gateway.ini", home);
+    return printed > 0 ? own : system_wide;
+}
+
+struct snapshot *command_load(const char *path, size_t *warnings)
+{
+    struct faults faults = {0};
+    struct snapshot *snapshot = snapshot_load(path, &faults);
+    faults_print(&faults, stderr);
+    if (warnings != NULL)
+        *warnings = faults.count - faults.errors;
+    faults_free(&faults);
+    return snapshot;
+}
+
+int command_unavailable(const struct command *self, int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    fprintf(stderr, "srt-gateway: %s: not available in this version\n", self->name);
+    return EXIT_USAGE;
+}

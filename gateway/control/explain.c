@@ -1,0 +1,313 @@
+#include "control/addresses.h"
+#include "control/command.h"
+#include "filters/chain.h"
+#include "record/event.h"
+#include "srt/cleanup.h"
+
+#include <time.h>
+
+/* What the command line asks. */
+struct explain_query {
+    const char *config, *policy;
+    const char *addr, *method, *path, *sni, *front;
+    const char *target;
+    bool json;
+};
+
+/* A request as a front would have read it. */
+struct explain_request {
+    struct target target;
+    enum front front;
+    struct str method, path; /* p == NULL: not visible */
+};
+
+/* The judgement, in the words of the record. */
+struct explain_result {
+    struct decision decision;
+    enum outcome verdict;
+    bool has_addr;
+    struct addr addr;
+    char message[512], next_step[512];
+};
+
+static struct str before_any(struct str s, const char *stops)
+{
+    for (size_t i = 0; i < s.len; i++)
+        if (strchr(stops, s.p[i]) != NULL)
+            return (struct str){s.p, i};
+    return s;
+}
+
+static bool read_front(struct explain_request *request, const char *word)
+{
+    for (unsigned front = 0; front < FRONT_COUNT; front++)
+        if (strcmp(front_word((enum front)front), word) == 0) {
+            request->front = (enum front)front;
+            return true;
+        }
+    return false;
+}
+
+/* host:port and https:// are a tunnel, of which method and path are seen only where they were
+ * named; http:// is a request in clear. */
+static bool read_target(struct explain_request *request, const struct explain_query *query,
+                        const char **why)
+{
+    struct str text = str_of(query->target);
+    bool http = str_starts(text, STR("http://"));
+    bool https = str_starts(text, STR("https://"));
+    if (!http && !https) {
+        request->front = FRONT_CONNECT;
+        return target_parse(&request->target, text, why);
+    }
+    text = str_from(text, http ? 7 : 8);
+    struct str authority = before_any(text, "/?#");
+    struct str path = before_any(str_from(text, authority.len), "?#");
+    request->front = http ? FRONT_HTTP : FRONT_CONNECT;
+    if (http) {
+        request->method = STR("GET");
+        request->path = path.len > 0 ? path : STR("/");
+    }
+    return target_parse_default(&request->target, authority, http ? 80 : 443, why);
+}
+
+static bool read_request(struct explain_request *request, const struct explain_query *query,
+                         const char **why)
+{
+    if (!read_target(request, query, why))
+        return false;
+    if (query->method != NULL || query->path != NULL) {
+        request->front = FRONT_HTTP;
+        request->method = str_of(query->method != NULL ? query->method : "GET");
+        request->path = query->path != NULL ? before_any(str_of(query->path), "?#") : request->path;
+        if (request->path.p == NULL)
+            request->path = STR("/");
+    }
+    if (query->front != NULL && !read_front(request, query->front)) {
+        *why = "no such front; there are connect, http, socks5 and transparent";
+        return false;
+    }
+    return true;
+}
+
+/* This machine and the configured listeners, as the running gateway would know them. */
+static struct guard_host *own_host(const struct gateway_config *config)
+{
+    size_t addr_count, listener_count = 0;
+    autofree struct addr *addrs = addresses_read(&addr_count);
+    autofree struct config_address *listeners =
+        calloc(config->listen_count + config->admin_count + 1, sizeof(*listeners));
+    if (listeners == NULL)
+        abort();
+    for (size_t i = 0; i < config->listen_count; i++)
+        if (config->listens[i].address.path == NULL)
+            listeners[listener_count++] = config->listens[i].address;
+    for (size_t i = 0; i < config->admin_count; i++)
+        if (config->admin[i].path == NULL)
+            listeners[listener_count++] = config->admin[i];
+    return snapshot_make_host(addrs, addr_count, listeners, listener_count);
+}
+
+/* The same calls, in the same order, as a session makes (INTERFACE 1.4). */
+static void judge(struct explain_result *result, struct snapshot *snapshot,
+                  const struct policy *policy, const struct explain_request *request,
+                  const struct addr *addr, const struct name *sni)
+{
+    struct chain chain = {.policy = policy};
+    struct question question = {.target = &request->target,
+                                .front = request->front,
+                                .method = request->method,
+                                .path = request->path,
+                                .now = (int64_t)time(NULL)};
+    struct approved approved;
+
+    result->verdict = chain_judge(&chain, &question, &result->decision);
+    if (addr == NULL && request->target.is_addr)
+        addr = &request->target.addr;
+    if (result->verdict == OUTCOME_ALLOWED && addr != NULL) {
+        snapshot->host = own_host(snapshot->config);
+        result->has_addr = true;
+        result->addr = *addr;
+        result->verdict = chain_approve(&chain, snapshot->host, &request->target, addr, 1,
+                                        &result->decision, &approved);
+    }
+    if (result->verdict == OUTCOME_ALLOWED && sni != NULL)
+        result->verdict = chain_judge_sni(&chain, &question, &result->decision, sni);
+    if (result->verdict != OUTCOME_ALLOWED) {
+        decision_message(&result->decision, &request->target, result->verdict, result->message,
+                         sizeof(result->message));
+        decision_next_step(&result->decision, &request->target, result->verdict, result->next_step,
+                           sizeof(result->next_step));
+    }
+}
+
+static void print_record(const struct explain_result *result, const struct policy *policy,
+                         const struct explain_request *request)
+{
+    struct json json = {0};
+    struct event_request who = {.policy = str_of(policy_name(policy)),
+                                .front = front_word(request->front),
+                                .method = request->method,
+                                .path = request->path,
+                                .target = &request->target};
+    char ts[64];
+    struct timespec now;
+    struct tm utc;
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
+    size_t len = strftime(ts, sizeof(ts), "%Y-%m-%dT%H:%M:%S", &utc);
+    snprintf(ts + len, sizeof(ts) - len, ".%03ldZ", now.tv_nsec / 1000000);
+
+    json_object_open(&json, NULL);
+    json_text(&json, "schema", STR("srt.audit/1"));
+    json_text(&json, "ts", str_of(ts));
+    json_none(&json, "seq");
+    event_decision(&json, &who, result->verdict, &result->decision,
+                   result->has_addr ? &result->addr : NULL,
+                   result->message[0] != '\0' ? str_of(result->message) : STR_NULL);
+    json_object_close(&json);
+    json_newline(&json);
+    fwrite(json.data, 1, json.len, stdout);
+    json_free(&json);
+}
+
+static void print_row(const char *label, struct str value)
+{
+    if (value.p != NULL)
+        printf("%-10s %.*s\n", label, STR_ARG(value));
+}
+
+static void print_pretty(const struct explain_result *result, const struct policy *policy,
+                         const struct explain_request *request)
+{
+    const struct rule *rule = result->decision.ruling.rule;
+    char target[TARGET_TEXT_MAX], addr[ADDR_TEXT_MAX], id[RULE_ID_MAX];
+    print_row("target", str_of(target_format(target, &request->target)));
+    print_row("front", str_of(front_word(request->front)));
+    print_row("method", request->method);
+    print_row("path", request->path);
+    if (result->has_addr)
+        print_row("address", str_of(addr_format(addr, &result->addr)));
+    print_row("policy", str_of(policy_name(policy)));
+    print_row("verdict", result->verdict == OUTCOME_ALLOWED ? STR("allow") : STR("deny"));
+    if (result->decision.would != OUTCOME_ALLOWED)
+        print_row("would", STR("deny (report mode does not apply it)"));
+    print_row("reason", str_of(outcome_row(result->verdict)->word));
+    if (rule != NULL) {
+        print_row("rule", str_of(rule_id(rule, id)));
+        printf("%-10s %s = %s\n", "", rule_key(rule), rule->text);
+    }
+    if (result->message[0] != '\0')
+        print_row("message", str_of(result->message));
+    if (result->next_step[0] != '\0')
+        print_row("next step", str_of(result->next_step));
+}
+
+/* The one that is named; without a name the only one there is. */
+static const struct policy *choose_policy(const struct snapshot *snapshot, const char *name)
+{
+    if (name != NULL)
+        return snapshot_policy(snapshot, name);
+    return snapshot->config->policy_count == 1 ? snapshot->policies[0] : NULL;
+}
+
+static int policy_missing(const struct command *self, const struct snapshot *snapshot,
+                          const char *name)
+{
+    char list[512] = "";
+    size_t len = 0;
+    for (size_t i = 0; i < snapshot->config->policy_count && len < sizeof(list); i++)
+        len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", i > 0 ? ", " : "",
+                                snapshot->config->policies[i].name);
+    if (snapshot->config->policy_count == 0)
+        return command_misused(self, "the configuration has no policy");
+    if (name != NULL)
+        return command_misused(self, "there is no policy '%s'; there are: %s", name, list);
+    return command_misused(self, "which policy? name one with --policy: %s", list);
+}
+
+static int explain(const struct command *self, const struct explain_query *query)
+{
+    struct explain_request request = {0};
+    struct addr addr;
+    struct name sni;
+    const char *why = "malformed";
+    if (!read_request(&request, query, &why))
+        return command_misused(self, "%s: %s", query->target, why);
+    if (query->addr != NULL && !addr_parse(&addr, str_of(query->addr)))
+        return command_misused(self, "--addr %s: not an IP address", query->addr);
+    if (query->sni != NULL) {
+        enum name_fault fault = name_parse(&sni, str_of(query->sni));
+        if (fault != NAME_OK)
+            return command_misused(self, "--sni %s: %s", query->sni, name_fault_text(fault));
+    }
+
+    struct snapshot *snapshot =
+        command_load(query->config != NULL ? query->config : command_default_config(), NULL);
+    if (snapshot == NULL)
+        return EXIT_CONFIG;
+    const struct policy *policy = choose_policy(snapshot, query->policy);
+    if (policy == NULL) {
+        int status = policy_missing(self, snapshot, query->policy);
+        snapshot_release(snapshot);
+        return status;
+    }
+    struct explain_result result = {0};
+    judge(&result, snapshot, policy, &request, query->addr != NULL ? &addr : NULL,
+          query->sni != NULL ? &sni : NULL);
+    if (query->json || !isatty(STDOUT_FILENO))
+        print_record(&result, policy, &request);
+    else
+        print_pretty(&result, policy, &request);
+    snapshot_release(snapshot);
+    return result.verdict == OUTCOME_ALLOWED ? EXIT_DONE : EXIT_NO;
+}
+
+int command_explain(const struct command *self, int argc, char **argv)
+{
+    static const struct option longs[] = {
+        {"config", required_argument, NULL, 'c'},
+        {"policy", required_argument, NULL, 'p'},
+        {"addr", required_argument, NULL, 'a'},
+        {"method", required_argument, NULL, 'm'},
+        {"path", required_argument, NULL, 'P'},
+        {"sni", required_argument, NULL, 's'},
+        {"front", required_argument, NULL, 'f'},
+        {"json", no_argument, NULL, 'j'},
+        COMMAND_COMMON_OPTIONS,
+    };
+    struct explain_query query = {0};
+    for (int option; (option = command_option(self, argc, argv, "c:hV", longs)) != -1;) {
+        switch (option) {
+        case 'c':
+            query.config = optarg;
+            break;
+        case 'p':
+            query.policy = optarg;
+            break;
+        case 'a':
+            query.addr = optarg;
+            break;
+        case 'm':
+            query.method = optarg;
+            break;
+        case 'P':
+            query.path = optarg;
+            break;
+        case 's':
+            query.sni = optarg;
+            break;
+        case 'f':
+            query.front = optarg;
+            break;
+        default:
+            query.json = true;
+        }
+    }
+    if (optind == argc)
+        return command_misused(self, "TARGET is missing");
+    if (optind + 1 < argc)
+        return command_misused(self, "unexpected word '%s'", argv[optind + 1]);
+    query.target = argv[optind];
+    return explain(self, &query);
+}

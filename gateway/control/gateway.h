@@ -1,0 +1,51 @@
+/*
+ * The running gateway, as the control thread's parts see it.
+ *
+ * Ownership: control/run.c makes it and its parts and ends them. Thread: the control loop's;
+ * nothing here is touched by workers.
+ */
+#ifndef CONTROL_GATEWAY_H
+#define CONTROL_GATEWAY_H
+
+#include "record/audit.h"
+#include "record/json.h"
+#include "session/worker.h"
+
+struct addresses;
+struct attach_server;
+struct ev_loop;
+struct reloader;
+struct watch;
+
+struct gateway {
+    struct ev_loop *loop;
+    const char *config_path; /* NULL: private */
+    struct audit *audit;
+    struct snapshot *snapshot;   /* in force */
+    struct listener **listeners; /* one for each of snapshot->config->listens */
+    struct workers *workers;
+    struct addresses *addresses;
+    struct watch *watch;
+    struct reloader *reloader;
+    struct attach_server *attach;
+    bool draining;
+};
+
+/* Refuses new requests, lets the open ones end within drain-timeout, then stops. */
+void gateway_drain(struct gateway *gateway);
+/* Ends the loop; what is open is cut. */
+void gateway_stop(struct gateway *gateway);
+
+/* Hands a record without waiters to the audit log, and frees it. */
+void gateway_record(struct gateway *gateway, struct json *fields);
+
+/* A view of this machine for the guard: its addresses, and its listeners with their real ports. */
+struct guard_host *gateway_make_host(const struct gateway *gateway,
+                                     struct listener *const *listeners, size_t count);
+
+enum { ADDRESS_TEXT_MAX = 128 };
+/* `unix:/path`, `1.2.3.4:80` or `[::1]:80`; returns `out`. */
+const char *gateway_format_address(char out[ADDRESS_TEXT_MAX],
+                                   const struct config_address *address);
+
+#endif

@@ -1,0 +1,475 @@
+#include "control/reload.h"
+
+#include "control/addresses.h"
+#include "control/notify.h"
+#include "control/watch.h"
+#include "record/log.h"
+#include "srt/cleanup.h"
+
+#include <assert.h>
+#include <sys/queue.h>
+
+struct waiter {
+    STAILQ_ENTRY(waiter) link;
+    reload_done_fn *done;
+    void *arg;
+};
+STAILQ_HEAD(waiters, waiter);
+
+struct reloader {
+    struct gateway *gateway;
+    bool busy;          /* between prepare and the end of commit */
+    bool wanted, asked; /* another one was requested; somebody waits for it */
+    bool host_wanted;
+
+    /* The one under way. */
+    struct snapshot *next;
+    struct listener **listeners;
+    bool quiet; /* only the view of the machine changes */
+    struct waiters now, later;
+    struct faults faults;
+    struct diff diff;
+    bool answer_unchanged;
+    uint8_t sha256[32];
+    bool read;
+
+    char last_error[1024];
+};
+
+static void begin_next(struct reloader *reloader);
+
+/* ---- listeners: kept where they serve what is asked, else opened ---- */
+
+static struct listener *find_kept(const struct gateway *gateway, struct listener *const *taken,
+                                  size_t taken_count, const struct config_listen *config)
+{
+    for (size_t i = 0; i < gateway->snapshot->config->listen_count; i++) {
+        struct listener *old = gateway->listeners[i];
+        bool used = false;
+        for (size_t j = 0; j < taken_count; j++)
+            used |= taken[j] == old;
+        if (!used && listener_serves(old, config))
+            return old;
+    }
+    return NULL;
+}
+
+static bool is_kept(const struct gateway *gateway, const struct listener *listener)
+{
+    for (size_t i = 0; i < gateway->snapshot->config->listen_count; i++)
+        if (gateway->listeners[i] == listener)
+            return true;
+    return false;
+}
+
+/* Only what was opened for a configuration that does not come into force. */
+static void close_new_listeners(struct reloader *reloader)
+{
+    if (reloader->listeners == NULL)
+        return;
+    for (size_t i = 0; i < reloader->next->config->listen_count; i++)
+        if (reloader->listeners[i] != NULL && !is_kept(reloader->gateway, reloader->listeners[i]))
+            listener_close(reloader->listeners[i]);
+    free(reloader->listeners);
+    reloader->listeners = NULL;
+}
+
+static void open_listeners(struct reloader *reloader)
+{
+    const struct gateway_config *config = reloader->next->config;
+    reloader->listeners = calloc(config->listen_count + 1, sizeof(struct listener *));
+    if (reloader->listeners == NULL)
+        abort();
+    for (size_t i = 0; i < config->listen_count; i++)
+        reloader->listeners[i] =
+            find_kept(reloader->gateway, reloader->listeners, i, &config->listens[i]);
+    for (size_t i = 0; i < config->listen_count; i++) {
+        struct srt_err err;
+        if (reloader->listeners[i] != NULL)
+            continue;
+        reloader->listeners[i] = listener_open(&config->listens[i], &err);
+        if (reloader->listeners[i] == NULL)
+            faults_add(&reloader->faults, FAULT_ERROR, config->listens[i].place, "%s", err.text);
+    }
+}
+
+/* ---- keys that are read once, at the start ---- */
+
+static bool same_address(const struct config_address *a, const struct config_address *b)
+{
+    if (a->path != NULL || b->path != NULL)
+        return a->path != NULL && b->path != NULL && strcmp(a->path, b->path) == 0;
+    return a->port == b->port && addr_eq(&a->addr, &b->addr);
+}
+
+static bool same_admin(const struct gateway_config *a, const struct gateway_config *b)
+{
+    if (a->admin_count != b->admin_count)
+        return false;
+    for (size_t i = 0; i < a->admin_count; i++)
+        if (!same_address(&a->admin[i], &b->admin[i]))
+            return false;
+    return true;
+}
+
+static void refuse_fixed(struct reloader *reloader, const char *key, bool same)
+{
+    if (same)
+        return;
+    bool written;
+    struct place place = snapshot_place(reloader->next->config, "gateway", "", key, &written);
+    faults_add(&reloader->faults, FAULT_ERROR, place,
+               "%s cannot be changed by a reload; restart the gateway", key);
+}
+
+static void check_fixed_keys(struct reloader *reloader)
+{
+    const struct gateway_config *old = reloader->gateway->snapshot->config;
+    const struct gateway_config *new = reloader->next->config;
+    refuse_fixed(reloader, "workers", old->workers == new->workers);
+    refuse_fixed(reloader, "audit-log", strcmp(old->audit_log, new->audit_log) == 0);
+    refuse_fixed(reloader, "audit-format", old->audit_format == new->audit_format);
+    refuse_fixed(reloader, "audit-required", old->audit_required == new->audit_required);
+    refuse_fixed(reloader, "control", same_address(&old->control, &new->control));
+    refuse_fixed(reloader, "admin", same_admin(old, new));
+}
+
+/* ---- the end of a reload ---- */
+
+static void hex(char out[65], const uint8_t sha256[32])
+{
+    for (size_t i = 0; i < 32; i++)
+        snprintf(out + 2 * i, 3, "%02x", sha256[i]);
+}
+
+void reload_write_result(const struct reload_result *result, struct json *json)
+{
+    static const char *const words[] = {
+        [RELOAD_APPLIED] = "ok", [RELOAD_UNCHANGED] = "unchanged", [RELOAD_FAILED] = "failed"};
+    char digest[65], line[2048];
+    json_text(json, "result", str_of(words[result->status]));
+    json_number(json, "generation", (int64_t)result->generation);
+    if (result->sha256 != NULL)
+        hex(digest, result->sha256);
+    json_text(json, "sha256", result->sha256 != NULL ? str_of(digest) : STR_NULL);
+    diff_write(result->diff, json);
+    json_array_open(json, "faults");
+    for (size_t i = 0; i < result->faults->count; i++)
+        json_text(json, NULL, str_of(fault_format(&result->faults->items[i], line, sizeof(line))));
+    json_array_close(json);
+}
+
+static void say_result(struct reloader *reloader, const struct reload_result *result)
+{
+    char line[2048];
+    for (size_t i = 0; i < result->faults->count; i++)
+        log_line("reload: %s", fault_format(&result->faults->items[i], line, sizeof(line)));
+    switch (result->status) {
+    case RELOAD_APPLIED:
+        log_line("reload: generation %llu is in force, %zu rules added, %zu removed",
+                 (unsigned long long)result->generation, result->diff->added.total,
+                 result->diff->removed.total);
+        break;
+    case RELOAD_UNCHANGED:
+        log_line("reload: nothing has changed, generation %llu stays in force",
+                 (unsigned long long)result->generation);
+        break;
+    case RELOAD_FAILED:
+        log_line("reload failed, generation %llu stays in force",
+                 (unsigned long long)result->generation);
+        break;
+    }
+    (void)reloader;
+}
+
+static void note_error(struct reloader *reloader, const struct reload_result *result)
+{
+    reloader->last_error[0] = '\0';
+    if (result->status != RELOAD_FAILED)
+        return;
+    for (size_t i = 0; i < result->faults->count; i++)
+        if (result->faults->items[i].level == FAULT_ERROR) {
+            fault_format(&result->faults->items[i], reloader->last_error,
+                         sizeof(reloader->last_error));
+            return;
+        }
+}
+
+static void answer_waiters(struct reloader *reloader, const struct reload_result *result)
+{
+    struct waiter *waiter;
+    while ((waiter = STAILQ_FIRST(&reloader->now)) != NULL) {
+        STAILQ_REMOVE_HEAD(&reloader->now, link);
+        if (waiter->done != NULL)
+            waiter->done(waiter->arg, result);
+        free(waiter);
+    }
+}
+
+static void finish(struct reloader *reloader, enum reload_status status)
+{
+    struct gateway *gateway = reloader->gateway;
+    struct reload_result result = {
+        .status = status,
+        .generation = gateway->snapshot->generation,
+        .sha256 = reloader->read ? reloader->sha256 : NULL,
+        .diff = &reloader->diff,
+        .faults = &reloader->faults,
+    };
+    note_error(reloader, &result);
+    if (status != RELOAD_UNCHANGED || reloader->answer_unchanged) {
+        struct json fields = {0};
+        json_text(&fields, "kind", STR("reload"));
+        reload_write_result(&result, &fields);
+        gateway_record(gateway, &fields);
+        say_result(reloader, &result);
+    }
+    reload_watch_files(gateway, &reloader->faults);
+    answer_waiters(reloader, &result);
+    diff_free(&reloader->diff);
+    faults_free(&reloader->faults);
+    reloader->faults = (struct faults){0};
+    notify_ready();
+    reloader->busy = false;
+    begin_next(reloader);
+}
+
+static void forget_next(struct reloader *reloader)
+{
+    close_new_listeners(reloader);
+    snapshot_release(reloader->next);
+    reloader->next = NULL;
+}
+
+/* ---- prepare and commit ---- */
+
+static void close_dropped_listeners(struct gateway *gateway, struct listener *const *kept,
+                                    size_t kept_count)
+{
+    for (size_t i = 0; i < gateway->snapshot->config->listen_count; i++) {
+        bool drop = true;
+        for (size_t j = 0; j < kept_count; j++)
+            drop &= kept[j] != gateway->listeners[i];
+        if (drop)
+            listener_close(gateway->listeners[i]);
+    }
+}
+
+static void on_committed(void *arg)
+{
+    struct reloader *reloader = arg;
+    struct gateway *gateway = reloader->gateway;
+    if (!reloader->quiet)
+        close_dropped_listeners(gateway, reloader->listeners, reloader->next->config->listen_count);
+    if (!reloader->quiet) {
+        free(gateway->listeners);
+        gateway->listeners = reloader->listeners;
+        reloader->listeners = NULL;
+    }
+    snapshot_release(gateway->snapshot);
+    gateway->snapshot = reloader->next;
+    reloader->next = NULL;
+    if (!reloader->quiet) {
+        finish(reloader, RELOAD_APPLIED);
+        return;
+    }
+    reloader->busy = false;
+    begin_next(reloader);
+}
+
+static void on_prepared(void *arg, const char *error)
+{
+    struct reloader *reloader = arg;
+    if (error == NULL) {
+        if (!reloader->quiet)
+            diff_make(&reloader->diff, reloader->gateway->snapshot, reloader->next);
+        workers_commit(reloader->gateway->workers, on_committed, reloader);
+        return;
+    }
+    workers_abort(reloader->gateway->workers);
+    forget_next(reloader);
+    if (!reloader->quiet) {
+        faults_add(&reloader->faults, FAULT_ERROR,
+                   (struct place){reloader->gateway->config_path, 0, 0}, "%s", error);
+        finish(reloader, RELOAD_FAILED);
+        return;
+    }
+    log_line("this machine's addresses have changed, but a worker could not take that up: %s",
+             error);
+    reloader->busy = false;
+    begin_next(reloader);
+}
+
+static void begin_reload(struct reloader *reloader)
+{
+    struct gateway *gateway = reloader->gateway;
+    reloader->busy = true;
+    reloader->quiet = false;
+    reloader->wanted = false;
+    reloader->answer_unchanged = reloader->asked;
+    reloader->asked = false;
+    STAILQ_CONCAT(&reloader->now, &reloader->later);
+    notify_reloading();
+    watch_mark(gateway->watch);
+    reloader->next = snapshot_load(gateway->config_path, &reloader->faults);
+    reloader->read = reloader->next != NULL;
+    if (!reloader->read) {
+        finish(reloader, RELOAD_FAILED);
+        return;
+    }
+    memcpy(reloader->sha256, reloader->next->config->sha256, sizeof(reloader->sha256));
+    if (memcmp(reloader->sha256, gateway->snapshot->config->sha256, sizeof(reloader->sha256)) ==
+        0) {
+        forget_next(reloader);
+        finish(reloader, RELOAD_UNCHANGED);
+        return;
+    }
+    check_fixed_keys(reloader);
+    if (reloader->faults.errors == 0)
+        open_listeners(reloader);
+    if (reloader->faults.errors > 0) {
+        forget_next(reloader);
+        finish(reloader, RELOAD_FAILED);
+        return;
+    }
+    reloader->next->generation = gateway->snapshot->generation + 1;
+    reloader->next->host =
+        gateway_make_host(gateway, reloader->listeners, reloader->next->config->listen_count);
+    workers_prepare(gateway->workers, reloader->next, reloader->listeners, on_prepared, reloader);
+}
+
+static void begin_host(struct reloader *reloader)
+{
+    struct gateway *gateway = reloader->gateway;
+    reloader->busy = true;
+    reloader->quiet = true;
+    reloader->host_wanted = false;
+    reloader->next = snapshot_with_host(
+        gateway->snapshot,
+        gateway_make_host(gateway, gateway->listeners, gateway->snapshot->config->listen_count));
+    workers_prepare(gateway->workers, reloader->next, gateway->listeners, on_prepared, reloader);
+}
+
+static void begin_next(struct reloader *reloader)
+{
+    if (reloader->busy || reloader->gateway->draining)
+        return;
+    if (reloader->wanted)
+        begin_reload(reloader);
+    else if (reloader->host_wanted)
+        begin_host(reloader);
+}
+
+/* ---- the outside ---- */
+
+struct reloader *reloader_create(struct gateway *gateway)
+{
+    struct reloader *reloader = calloc(1, sizeof(*reloader));
+    if (reloader == NULL)
+        abort();
+    reloader->gateway = gateway;
+    STAILQ_INIT(&reloader->now);
+    STAILQ_INIT(&reloader->later);
+    return reloader;
+}
+
+void reloader_free(struct reloader *reloader)
+{
+    struct waiter *waiter;
+    if (reloader == NULL)
+        return;
+    if (reloader->next != NULL)
+        forget_next(reloader);
+    STAILQ_CONCAT(&reloader->now, &reloader->later);
+    while ((waiter = STAILQ_FIRST(&reloader->now)) != NULL) {
+        STAILQ_REMOVE_HEAD(&reloader->now, link);
+        free(waiter);
+    }
+    diff_free(&reloader->diff);
+    faults_free(&reloader->faults);
+    free(reloader);
+}
+
+void reload_request(struct reloader *reloader, bool asked, reload_done_fn *done, void *arg)
+{
+    struct waiter *waiter = calloc(1, sizeof(*waiter));
+    if (waiter == NULL)
+        abort();
+    waiter->done = done;
+    waiter->arg = arg;
+    STAILQ_INSERT_TAIL(&reloader->later, waiter, link);
+    reloader->wanted = true;
+    reloader->asked |= asked;
+    begin_next(reloader);
+}
+
+void reload_host(struct reloader *reloader)
+{
+    reloader->host_wanted = true;
+    begin_next(reloader);
+}
+
+const char *reload_last_error(const struct reloader *reloader)
+{
+    return reloader->last_error;
+}
+
+/* ---- what to watch ---- */
+
+struct path_list {
+    char **items;
+    size_t count;
+};
+
+static void add_path(struct path_list *list, char *path)
+{
+    if (path == NULL)
+        abort();
+    list->items = reallocarray(list->items, list->count + 1, sizeof(*list->items));
+    if (list->items == NULL)
+        abort();
+    list->items[list->count++] = path;
+}
+
+static bool is_include(const struct ini_entry *entry)
+{
+    return entry->key != NULL && strcmp(entry->section, "gateway") == 0 &&
+           strcmp(entry->key, "include") == 0;
+}
+
+/* The directory of a pattern, up to its first wildcard, relative to the file that names it. */
+static char *include_dir(const struct ini_entry *entry)
+{
+    char *path;
+    const char *slash = strrchr(entry->place.file, '/');
+    int base = entry->value[0] == '/' || slash == NULL ? 0 : (int)(slash + 1 - entry->place.file);
+    if (asprintf(&path, "%.*s%s", base, entry->place.file, entry->value) < 0)
+        return NULL;
+    path[strcspn(path, "*?[")] = '\0';
+    char *end = strrchr(path, '/');
+    if (end != NULL && end != path)
+        *end = '\0';
+    else if (end == NULL)
+        strcpy(path, ".");
+    return path;
+}
+
+void reload_watch_files(struct gateway *gateway, const struct faults *faults)
+{
+    const struct ini_doc *doc = &gateway->snapshot->config->doc;
+    struct path_list list = {0};
+    for (size_t i = 0; i < doc->file_count; i++)
+        add_path(&list, strdup(doc->files[i].path));
+    for (size_t i = 0; i < doc->count; i++)
+        if (is_include(&doc->entries[i]) && doc->entries[i].value[0] != '\0')
+            add_path(&list, include_dir(&doc->entries[i]));
+    /* A file that is at fault may be new to the configuration, and its repair must be noticed. */
+    for (size_t i = 0; i < faults->count; i++)
+        if (faults->items[i].file[0] != '\0' &&
+            (i == 0 || strcmp(faults->items[i].file, faults->items[i - 1].file) != 0))
+            add_path(&list, strdup(faults->items[i].file));
+    watch_set(gateway->watch, (const char *const *)list.items, list.count);
+    for (size_t i = 0; i < list.count; i++)
+        free(list.items[i]);
+    free(list.items);
+}

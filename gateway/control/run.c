@@ -1,0 +1,419 @@
+#include "config/value.h"
+#include "control/addresses.h"
+#include "control/attach.h"
+#include "control/command.h"
+#include "control/notify.h"
+#include "control/reload.h"
+#include "control/watch.h"
+#include "record/log.h"
+#include "srt/cleanup.h"
+
+#include <errno.h>
+#include <ev.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+enum { SIGNAL_COUNT = 5 };
+static const int signals[SIGNAL_COUNT] = {SIGHUP, SIGUSR1, SIGTERM, SIGQUIT, SIGINT};
+
+/* The gateway and what only its start and end concern. */
+struct run {
+    struct gateway gateway;
+    int private_fd; /* -1: not private */
+    const char *audit_log;
+    bool trace;
+    ev_signal signal[SIGNAL_COUNT];
+    ev_timer drain_deadline;
+};
+
+/* ---- what control's parts share ---- */
+
+const char *gateway_format_address(char out[ADDRESS_TEXT_MAX], const struct config_address *address)
+{
+    char text[ADDR_TEXT_MAX];
+    if (address->path != NULL)
+        snprintf(out, ADDRESS_TEXT_MAX, "unix:%s", address->path);
+    else
+        snprintf(out, ADDRESS_TEXT_MAX, address->addr.family == 6 ? "[%s]:%u" : "%s:%u",
+                 addr_format(text, &address->addr), address->port);
+    return out;
+}
+
+void gateway_record(struct gateway *gateway, struct json *fields)
+{
+    (void)audit_submit(gateway->audit, (struct str){fields->data, fields->len}, NULL, NULL, 0);
+    json_free(fields);
+}
+
+struct guard_host *gateway_make_host(const struct gateway *gateway,
+                                     struct listener *const *listeners, size_t count)
+{
+    size_t addr_count = 0, own_count = 0;
+    const struct addr *addrs = addresses_list(gateway->addresses, &addr_count);
+    autofree struct config_address *own = calloc(count + 1, sizeof(*own));
+    if (own == NULL)
+        abort();
+    for (size_t i = 0; i < count; i++)
+        if (listener_bound(listeners[i])->path == NULL)
+            own[own_count++] = *listener_bound(listeners[i]);
+    return snapshot_make_host(addrs, addr_count, own, own_count);
+}
+
+void gateway_stop(struct gateway *gateway)
+{
+    ev_break(gateway->loop, EVBREAK_ALL);
+}
+
+static void on_drained(void *arg)
+{
+    gateway_stop(arg);
+}
+
+void gateway_drain(struct gateway *gateway)
+{
+    struct run *run = (struct run *)((char *)gateway - offsetof(struct run, gateway));
+    if (gateway->draining)
+        return;
+    gateway->draining = true;
+    notify_stopping();
+    log_line("draining: new requests are refused, open tunnels may end");
+    ev_timer_set(&run->drain_deadline, (double)gateway->snapshot->config->drain_timeout_ms / 1000.,
+                 0.);
+    ev_timer_start(gateway->loop, &run->drain_deadline);
+    workers_drain(gateway->workers, on_drained, gateway);
+}
+
+/* ---- events of the whole process ---- */
+
+static void on_drain_deadline(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    (void)loop;
+    (void)events;
+    log_line("drain-timeout is over: what is open is cut");
+    gateway_stop(timer->data);
+}
+
+static void on_signal(struct ev_loop *loop, ev_signal *signal, int events)
+{
+    struct run *run = signal->data;
+    struct gateway *gateway = &run->gateway;
+    (void)loop;
+    (void)events;
+    switch (signal->signum) {
+    case SIGHUP:
+        audit_reopen(gateway->audit);
+        if (!gateway->draining)
+            reload_request(gateway->reloader, true, NULL, NULL);
+        break;
+    case SIGUSR1:
+        audit_reopen(gateway->audit);
+        break;
+    case SIGINT:
+        gateway_stop(gateway);
+        break;
+    default:
+        if (gateway->draining || run->private_fd >= 0)
+            gateway_stop(gateway);
+        else
+            gateway_drain(gateway);
+    }
+}
+
+static void on_addresses_changed(void *arg)
+{
+    struct gateway *gateway = arg;
+    if (gateway->reloader != NULL)
+        reload_host(gateway->reloader);
+}
+
+static void on_files_changed(void *arg)
+{
+    struct gateway *gateway = arg;
+    if (!gateway->draining)
+        reload_request(gateway->reloader, false, NULL, NULL);
+}
+
+/* ---- the start, in order; each step says what is wrong and returns an exit status ---- */
+
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+/* Workers are started with these blocked, so that the control loop alone gets them. */
+static void block_signals(int how)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < SIGNAL_COUNT; i++)
+        sigaddset(&set, signals[i]);
+    pthread_sigmask(how, &set, NULL);
+}
+
+static unsigned worker_count(const struct run *run)
+{
+    cpu_set_t cpus;
+    uint32_t configured = run->gateway.snapshot->config->workers;
+    if (run->private_fd >= 0)
+        return 1;
+    if (configured > 0)
+        return configured;
+    if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) > 0)
+        return (unsigned)CPU_COUNT(&cpus);
+    return 1;
+}
+
+static int load(struct run *run)
+{
+    struct gateway *gateway = &run->gateway;
+    gateway->snapshot =
+        run->private_fd >= 0 ? snapshot_default() : command_load(gateway->config_path, NULL);
+    if (gateway->snapshot == NULL)
+        return EXIT_CONFIG;
+    gateway->snapshot->generation = 1;
+    return EXIT_DONE;
+}
+
+static int open_audit(struct run *run)
+{
+    struct gateway *gateway = &run->gateway;
+    const struct gateway_config *config = gateway->snapshot->config;
+    struct srt_err err;
+    struct audit_config audit = {.path = config->audit_log, .required = config->audit_required};
+    if (run->private_fd >= 0)
+        audit.path = run->audit_log != NULL ? run->audit_log : "none";
+    gateway->audit = audit_open(&audit, &err);
+    if (gateway->audit == NULL) {
+        log_line("%s", err.text);
+        return EXIT_SYSTEM;
+    }
+    return EXIT_DONE;
+}
+
+static int bind_listeners(struct gateway *gateway)
+{
+    const struct gateway_config *config = gateway->snapshot->config;
+    struct srt_err err;
+    gateway->listeners = calloc(config->listen_count + 1, sizeof(struct listener *));
+    if (gateway->listeners == NULL)
+        abort();
+    for (size_t i = 0; i < config->listen_count; i++) {
+        gateway->listeners[i] = listener_open(&config->listens[i], &err);
+        if (gateway->listeners[i] == NULL) {
+            log_line("%s:%u: [listen %s]: %s", config->listens[i].place.file,
+                     config->listens[i].place.line, config->listens[i].name, err.text);
+            return EXIT_SYSTEM;
+        }
+    }
+    return EXIT_DONE;
+}
+
+static int watch_addresses(struct gateway *gateway)
+{
+    struct srt_err err;
+    gateway->addresses = addresses_watch(gateway->loop, on_addresses_changed, gateway, &err);
+    if (err.text[0] != '\0')
+        log_line("%s", err.text);
+    gateway->snapshot->host =
+        gateway_make_host(gateway, gateway->listeners, gateway->snapshot->config->listen_count);
+    return EXIT_DONE;
+}
+
+static int start_workers(struct run *run)
+{
+    struct gateway *gateway = &run->gateway;
+    struct srt_err err;
+    gateway->attach = attach_create(gateway);
+    struct workers_config config = {.count = worker_count(run),
+                                    .control_loop = gateway->loop,
+                                    .audit = gateway->audit,
+                                    .snapshot = gateway->snapshot,
+                                    .listeners = gateway->listeners,
+                                    .trace = run->trace,
+                                    .on_denial = attach_on_denial,
+                                    .arg = gateway->attach};
+    gateway->workers = workers_start(&config, &err);
+    if (gateway->workers == NULL) {
+        log_line("%s", err.text);
+        return EXIT_SYSTEM;
+    }
+    return EXIT_DONE;
+}
+
+static int open_control(struct run *run)
+{
+    struct gateway *gateway = &run->gateway;
+    const struct gateway_config *config = gateway->snapshot->config;
+    struct srt_err err;
+    if (run->private_fd >= 0) {
+        attach_serve_private(gateway->attach, run->private_fd);
+        return EXIT_DONE;
+    }
+    if (config->control.path == NULL)
+        return EXIT_DONE;
+    if (attach_listen(gateway->attach, &config->control, &err) == 0)
+        return EXIT_DONE;
+    log_line("control: %s", err.text);
+    return EXIT_SYSTEM;
+}
+
+static void begin_reloads(struct run *run)
+{
+    struct gateway *gateway = &run->gateway;
+    struct faults none = {0};
+    gateway->reloader = reloader_create(gateway);
+    if (run->private_fd < 0)
+        reload_watch_files(gateway, &none);
+}
+
+static void say_ready(const struct run *run)
+{
+    const struct gateway *gateway = &run->gateway;
+    const struct gateway_config *config = gateway->snapshot->config;
+    char text[ADDRESS_TEXT_MAX];
+    struct json line = {0}; /* a growing buffer */
+    for (size_t i = 0; i < config->listen_count; i++) {
+        const char *parts[] = {" ", config->listens[i].name, "=",
+                               gateway_format_address(text, listener_bound(gateway->listeners[i]))};
+        for (size_t j = 0; j < 4; j++) {
+            line.comma = false;
+            json_raw(&line, NULL, str_of(parts[j]));
+        }
+    }
+    log_line("ready%.*s", (int)line.len, line.len > 0 ? line.data : "");
+    json_free(&line);
+    notify_ready();
+}
+
+static int start(struct run *run)
+{
+    struct gateway *gateway = &run->gateway;
+    int status;
+    /* Watched before it is read, so that no change of it is missed. */
+    if (run->private_fd < 0) {
+        gateway->watch = watch_create(gateway->loop, on_files_changed, gateway);
+        watch_set(gateway->watch, &gateway->config_path, 1);
+        watch_mark(gateway->watch);
+    }
+    if ((status = load(run)) != EXIT_DONE || (status = open_audit(run)) != EXIT_DONE ||
+        (status = bind_listeners(gateway)) != EXIT_DONE ||
+        (status = watch_addresses(gateway)) != EXIT_DONE ||
+        (status = start_workers(run)) != EXIT_DONE || (status = open_control(run)) != EXIT_DONE)
+        return status;
+    begin_reloads(run);
+    return EXIT_DONE;
+}
+
+static void stop(struct run *run)
+{
+    struct gateway *gateway = &run->gateway;
+    ev_timer_stop(gateway->loop, &run->drain_deadline);
+    if (gateway->workers != NULL)
+        workers_stop(gateway->workers);
+    attach_free(gateway->attach);
+    reloader_free(gateway->reloader);
+    watch_free(gateway->watch);
+    addresses_free(gateway->addresses);
+    if (gateway->listeners != NULL)
+        for (size_t i = 0; i < gateway->snapshot->config->listen_count; i++)
+            if (gateway->listeners[i] != NULL)
+                listener_close(gateway->listeners[i]);
+    free(gateway->listeners);
+    snapshot_release(gateway->snapshot);
+    audit_close(gateway->audit);
+}
+
+/* A private gateway lives as long as its launcher's connection: what a terminal sends to the whole
+ * foreground process group is for the command. */
+static void watch_signals(struct run *run)
+{
+    for (size_t i = 0; i < SIGNAL_COUNT; i++) {
+        if (run->private_fd >= 0 && signals[i] != SIGTERM) {
+            signal(signals[i], SIG_IGN);
+            continue;
+        }
+        ev_signal_init(&run->signal[i], on_signal, signals[i]);
+        run->signal[i].data = run;
+        ev_signal_start(run->gateway.loop, &run->signal[i]);
+    }
+}
+
+static void unwatch_signals(struct run *run)
+{
+    for (size_t i = 0; i < SIGNAL_COUNT; i++)
+        if (ev_is_active(&run->signal[i]))
+            ev_signal_stop(run->gateway.loop, &run->signal[i]);
+}
+
+static int serve(struct run *run)
+{
+    run->gateway.loop = ev_loop_new(EVFLAG_AUTO);
+    if (run->gateway.loop == NULL) {
+        log_line("an event loop cannot be had: %s", strerror(errno));
+        return EXIT_SYSTEM;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a log at its size limit is an error of the write */
+    raise_descriptor_limit();
+    block_signals(SIG_BLOCK);
+    watch_signals(run);
+    ev_timer_init(&run->drain_deadline, on_drain_deadline, 0., 0.);
+    run->drain_deadline.data = &run->gateway;
+
+    int status = start(run);
+    block_signals(SIG_UNBLOCK);
+    if (status == EXIT_DONE) {
+        if (run->private_fd < 0)
+            say_ready(run);
+        ev_run(run->gateway.loop, 0);
+    }
+    stop(run);
+    unwatch_signals(run);
+    ev_loop_destroy(run->gateway.loop);
+    return status;
+}
+
+int command_run(const struct command *self, int argc, char **argv)
+{
+    static const struct option longs[] = {
+        {"config", required_argument, NULL, 'c'},
+        {"private", required_argument, NULL, 'p'},
+        {"audit-log", required_argument, NULL, 'a'},
+        {"trace", no_argument, NULL, 't'},
+        COMMAND_COMMON_OPTIONS,
+    };
+    struct run run = {.private_fd = -1};
+    uint64_t fd;
+    for (int option; (option = command_option(self, argc, argv, "c:hV", longs)) != -1;) {
+        switch (option) {
+        case 'c':
+            run.gateway.config_path = optarg;
+            break;
+        case 'p':
+            if (!value_uint(str_of(optarg), 65535, &fd) || fcntl((int)fd, F_GETFD) < 0)
+                return command_misused(self, "--private %s: not an open descriptor", optarg);
+            run.private_fd = (int)fd;
+            break;
+        case 'a':
+            run.audit_log = optarg;
+            break;
+        default:
+            run.trace = true;
+        }
+    }
+    if (optind < argc)
+        return command_misused(self, "unexpected word '%s'", argv[optind]);
+    if (run.private_fd >= 0 && run.gateway.config_path != NULL)
+        return command_misused(self, "a private gateway has no configuration file");
+    if (run.private_fd < 0 && run.audit_log != NULL)
+        return command_misused(self, "--audit-log is for --private; a configuration names its own");
+    if (run.private_fd < 0 && run.gateway.config_path == NULL)
+        run.gateway.config_path = command_default_config();
+    return serve(&run);
+}

@@ -1,0 +1,267 @@
+#include "control/watch.h"
+
+#include <ev.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const double settle_s = 0.2;
+static const double look_s = 2.0;
+
+enum { LINKS_MAX = 40 }; /* as the kernel's own limit */
+
+/* No IN_MODIFY: a log in the same directory would never let it settle, and who writes also closes.
+ */
+enum {
+    EVENTS = IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_ATTRIB |
+             IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR
+};
+
+struct watch {
+    struct ev_loop *loop;
+    ev_io notice;
+    ev_timer settle, look;
+    void (*changed)(void *arg);
+    void *arg;
+    int fd; /* inotify; -1: none */
+    char **paths;
+    size_t count;
+    uint64_t reported; /* how the files looked when they were last reported or set */
+    uint64_t seen;     /* how they looked a moment ago, while settling */
+    uint64_t marked;   /* how they looked before they were read last */
+};
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+    for (int byte = 0; byte < 8; byte++) {
+        hash = (hash ^ (value & 255)) * 0x100000001b3u; /* FNV-1a */
+        value >>= 8;
+    }
+    return hash;
+}
+
+static uint64_t look_at(const struct watch *watch)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < watch->count; i++) {
+        struct stat st;
+        if (stat(watch->paths[i], &st) != 0) {
+            hash = mix(hash, 1);
+            continue;
+        }
+        hash = mix(hash, st.st_dev);
+        hash = mix(hash, st.st_ino);
+        hash = mix(hash, (uint64_t)st.st_size);
+        hash = mix(hash, (uint64_t)st.st_mtim.tv_sec);
+        hash = mix(hash, (uint64_t)st.st_mtim.tv_nsec);
+        hash = mix(hash, (uint64_t)st.st_ctim.tv_sec);
+        hash = mix(hash, (uint64_t)st.st_ctim.tv_nsec);
+    }
+    return hash;
+}
+
+/* ---- inotify on every directory in which a component of a path could be replaced ---- */
+
+static void watch_dir(const struct watch *watch, const char *dir)
+{
+    if (watch->fd >= 0)
+        (void)inotify_add_watch(watch->fd, dir[0] != '\0' ? dir : "/", EVENTS);
+}
+
+/* Puts the target of a symlink before the rest of the path. False: it does not fit. */
+static bool follow(char rest[PATH_MAX], char done[PATH_MAX], const char *link, size_t dir_len)
+{
+    char target[PATH_MAX], joined[PATH_MAX];
+    ssize_t len = readlink(link, target, sizeof(target) - 1);
+    if (len <= 0)
+        return false;
+    target[len] = '\0';
+    int printed = snprintf(joined, sizeof(joined), "%s/%s", target, rest);
+    if (printed < 0 || (size_t)printed >= sizeof(joined))
+        return false;
+    memcpy(rest, joined, (size_t)printed + 1);
+    done[target[0] == '/' ? 0 : dir_len] = '\0';
+    return true;
+}
+
+/* Walks the path as the kernel does. Directories are watched where a symlink stands in them, and
+ * the one that holds the file. */
+static void watch_path(const struct watch *watch, const char *path)
+{
+    char rest[PATH_MAX], done[PATH_MAX] = "";
+    int links = 0;
+    if (path[0] != '/') {
+        char cwd[PATH_MAX / 2];
+        if (getcwd(cwd, sizeof(cwd)) == NULL || strlen(path) >= sizeof(cwd))
+            return;
+        snprintf(rest, sizeof(rest), "%s/%s", cwd, path);
+    } else if (strlen(path) < sizeof(rest)) {
+        strcpy(rest, path);
+    } else {
+        return;
+    }
+
+    char *part;
+    while ((part = rest + strspn(rest, "/"))[0] != '\0') {
+        size_t len = strcspn(part, "/"), dir_len = strlen(done);
+        bool last = part[len + strspn(part + len, "/")] == '\0';
+        char *slash;
+        struct stat st;
+        if (dir_len + len + 2 > sizeof(done))
+            return;
+        if (last)
+            watch_dir(watch, done);
+        if (len == 2 && memcmp(part, "..", 2) == 0) {
+            if ((slash = strrchr(done, '/')) != NULL)
+                *slash = '\0';
+        } else if (!(len == 1 && part[0] == '.')) {
+            snprintf(done + dir_len, sizeof(done) - dir_len, "/%.*s", (int)len, part);
+        }
+        memmove(rest, part + len, strlen(part + len) + 1);
+        if (lstat(done, &st) != 0) {
+            done[dir_len] = '\0';
+            watch_dir(watch, done); /* where it would appear */
+            return;
+        }
+        if (S_ISLNK(st.st_mode)) {
+            char link[PATH_MAX];
+            strcpy(link, done);
+            done[dir_len] = '\0';
+            watch_dir(watch, done);
+            if (++links > LINKS_MAX || !follow(rest, done, link, dir_len))
+                return;
+        }
+    }
+    struct stat st;
+    if (stat(done, &st) == 0 && S_ISDIR(st.st_mode))
+        watch_dir(watch, done);
+}
+
+static void on_notice(struct ev_loop *loop, ev_io *io, int events)
+{
+    struct watch *watch = io->data;
+    char notes[4096];
+    (void)events;
+    while (read(watch->fd, notes, sizeof(notes)) > 0)
+        ;
+    if (!ev_is_active(&watch->settle)) {
+        watch->seen = look_at(watch);
+        ev_timer_again(loop, &watch->settle);
+    }
+}
+
+/* inotify follows inodes, not names, so a fresh instance is made each time. */
+static void watch_everything(struct watch *watch)
+{
+    if (watch->fd >= 0) {
+        ev_io_stop(watch->loop, &watch->notice);
+        close(watch->fd);
+    }
+    watch->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (watch->fd < 0)
+        return;
+    for (size_t i = 0; i < watch->count; i++)
+        watch_path(watch, watch->paths[i]);
+    ev_io_init(&watch->notice, on_notice, watch->fd, EV_READ);
+    watch->notice.data = watch;
+    ev_io_start(watch->loop, &watch->notice);
+}
+
+/* ---- when to report ---- */
+
+static void on_settle(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    struct watch *watch = timer->data;
+    (void)events;
+    uint64_t now = look_at(watch);
+    if (now != watch->seen) {
+        watch->seen = now; /* still moving */
+        return;
+    }
+    ev_timer_stop(loop, timer);
+    if (now == watch->reported)
+        return;
+    watch->reported = now;
+    watch_everything(watch);
+    watch->changed(watch->arg);
+}
+
+static void on_look(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    struct watch *watch = timer->data;
+    (void)events;
+    if (ev_is_active(&watch->settle))
+        return;
+    watch->seen = look_at(watch);
+    if (watch->seen != watch->reported)
+        ev_timer_again(loop, &watch->settle);
+}
+
+struct watch *watch_create(struct ev_loop *loop, void (*changed)(void *arg), void *arg)
+{
+    struct watch *watch = calloc(1, sizeof(*watch));
+    if (watch == NULL)
+        abort();
+    watch->loop = loop;
+    watch->changed = changed;
+    watch->arg = arg;
+    watch->fd = -1;
+    ev_timer_init(&watch->settle, on_settle, 0., settle_s);
+    ev_timer_init(&watch->look, on_look, look_s, look_s);
+    watch->settle.data = watch->look.data = watch;
+    ev_timer_start(loop, &watch->look);
+    return watch;
+}
+
+static void forget_paths(struct watch *watch)
+{
+    for (size_t i = 0; i < watch->count; i++)
+        free(watch->paths[i]);
+    free(watch->paths);
+    watch->paths = NULL;
+    watch->count = 0;
+}
+
+void watch_mark(struct watch *watch)
+{
+    watch->marked = look_at(watch);
+}
+
+void watch_set(struct watch *watch, const char *const *paths, size_t count)
+{
+    bool missed = watch->count > 0 && look_at(watch) != watch->marked;
+    forget_paths(watch);
+    watch->paths = calloc(count + 1, sizeof(*watch->paths));
+    if (watch->paths == NULL)
+        abort();
+    for (size_t i = 0; i < count; i++)
+        if ((watch->paths[watch->count++] = strdup(paths[i])) == NULL)
+            abort();
+    ev_timer_stop(watch->loop, &watch->settle);
+    watch_everything(watch);
+    watch->reported = watch->seen = look_at(watch);
+    if (missed) {
+        watch->reported = ~watch->reported;
+        ev_timer_again(watch->loop, &watch->settle);
+    }
+}
+
+void watch_free(struct watch *watch)
+{
+    if (watch == NULL)
+        return;
+    if (watch->fd >= 0) {
+        ev_io_stop(watch->loop, &watch->notice);
+        close(watch->fd);
+    }
+    ev_timer_stop(watch->loop, &watch->settle);
+    ev_timer_stop(watch->loop, &watch->look);
+    forget_paths(watch);
+    free(watch);
+}
