@@ -202,6 +202,16 @@ static bool on_field(struct facts *facts, enum field_id id, struct str value,
     return false;
 }
 
+/* RFC 9110 5.5 trims tabs like spaces, but parsers are known that do not, and nobody sends them
+ * here for a good reason: what frames a message is not left to such a difference. */
+static bool check_tabs(enum field_id id, struct str raw, struct http_fault *fault)
+{
+    bool frames = id == FIELD_CONTENT_LENGTH || id == FIELD_TRANSFER_ENCODING;
+    if (frames && raw.len != 0 && memchr(raw.p, '\t', raw.len) != NULL)
+        return malformed(fault, "there is a tab in Content-Length or Transfer-Encoding");
+    return true;
+}
+
 static bool is_named(const struct facts *facts, struct str name)
 {
     for (size_t i = 0; i < facts->option_count; i++)
@@ -219,7 +229,8 @@ static bool read_fields(struct str lines, struct http_field *fields, size_t *cou
         assert(n < HTTP_MAX_FIELDS); /* http_scan_head() has counted them */
         struct str name = cut(&line, ':');
         fields[n] = (struct http_field){.name = name, .value = str_trim(line)};
-        if (!on_field(facts, known_field(name)->id, fields[n].value, fault))
+        enum field_id id = known_field(name)->id;
+        if (!check_tabs(id, line, fault) || !on_field(facts, id, fields[n].value, fault))
             return false;
     }
     for (size_t i = 0; i < n; i++) {

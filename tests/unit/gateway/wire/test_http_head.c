@@ -233,17 +233,16 @@ static void test_h07_transfer_encodings(void **state)
 {
     (void)state;
     static const char *const odd[] = {
-        "chunked,",  ",chunked",    "chunked, gzip", "gzip, chunked",    "x chunked",
-        "chunked x", "chunked;q=1", "\"chunked\"",   "chunked, chunked", "identity",
-        "",          "chunked\v",   "chunke",        "chunkedd",         "xchunked",
+        "chunked,",    ",chunked",    "chunked, gzip",    "gzip, chunked", "x chunked", "chunked x",
+        "chunked;q=1", "\"chunked\"", "chunked, chunked", "identity",      "",          "chunked\v",
+        "chunked\t",   "\tchunked",   "chunke",           "chunkedd",      "xchunked",
     };
     for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
         char line[128];
         snprintf(line, sizeof(line), "Transfer-Encoding: %s", odd[i]);
         refused(post_with(line), 400);
     }
-    static const char *const exact[] = {"chunked", "Chunked", "CHUNKED", "chunked\t",
-                                        "\t chunked "};
+    static const char *const exact[] = {"chunked", "Chunked", "CHUNKED", "  chunked "};
     for (size_t i = 0; i < sizeof(exact) / sizeof(exact[0]); i++) {
         char line[128];
         snprintf(line, sizeof(line), "tRANSFER-eNCODING:%s", exact[i]);
@@ -280,6 +279,8 @@ static void test_h09_lengths_that_are_no_number(void **state)
         "1e3",
         "five",
         "5\v",
+        "\t5",
+        "5 \t",
         "\"5\"",
         "999999999999999999999999999999",
         "18446744073709551621",
@@ -293,7 +294,7 @@ static void test_h09_lengths_that_are_no_number(void **state)
     taken(post_with("Content-Length: 999999999999999999"));
     assert_int_equal(request.body, HTTP_BODY_LENGTH);
     assert_true(request.length == 999999999999999999);
-    taken(post_with("Content-Length:\t0 "));
+    taken(post_with("Content-Length:  0 "));
     assert_int_equal(request.body, HTTP_BODY_LENGTH);
     assert_int_equal(request.length, 0);
     taken(get_with("Content-Length: 007"));
