@@ -7,17 +7,17 @@ enum { V4_BITS = 32, V6_BITS = 128, MAPPED_BITS = 96 };
 
 static const uint8_t mapped_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
-static struct addr addr_v4(const uint8_t bytes[4])
+struct addr addr_of_v4(const uint8_t bytes[4])
 {
     struct addr addr = {.family = 4};
     memcpy(addr.bytes, bytes, 4);
     return addr;
 }
 
-static struct addr addr_v6(const uint8_t bytes[16])
+struct addr addr_of_v6(const uint8_t bytes[16])
 {
     if (memcmp(bytes, mapped_prefix, sizeof(mapped_prefix)) == 0)
-        return addr_v4(bytes + sizeof(mapped_prefix));
+        return addr_of_v4(bytes + sizeof(mapped_prefix));
     struct addr addr = {.family = 6};
     memcpy(addr.bytes, bytes, 16);
     return addr;
@@ -38,9 +38,9 @@ bool addr_parse(struct addr *out, struct str text)
 
     uint8_t bytes[16];
     if (inet_pton(AF_INET, copy, bytes) == 1)
-        *out = addr_v4(bytes);
+        *out = addr_of_v4(bytes);
     else if (inet_pton(AF_INET6, copy, bytes) == 1)
-        *out = addr_v6(bytes);
+        *out = addr_of_v6(bytes);
     else
         return false;
     return true;
@@ -155,14 +155,14 @@ bool addr_embedded_v4(const struct addr *v6, struct addr *out)
         const struct embedding *e = &embeddings[i];
         if (!same_prefix(v6->bytes, e->prefix, e->prefix_len))
             continue;
-        *out = addr_v4(v6->bytes + e->offset);
+        *out = addr_of_v4(v6->bytes + e->offset);
         for (size_t b = 0; e->inverted && b < 4; b++)
             out->bytes[b] = (uint8_t)~out->bytes[b];
         return true;
     }
     if (!is_isatap(v6->bytes))
         return false;
-    *out = addr_v4(v6->bytes + 12);
+    *out = addr_of_v4(v6->bytes + 12);
     return true;
 }
 
@@ -188,14 +188,14 @@ bool addr_from_sockaddr(const struct sockaddr *sa, struct addr *out, uint16_t *p
     if (sa->sa_family == AF_INET) {
         struct sockaddr_in in;
         memcpy(&in, sa, sizeof(in));
-        *out = addr_v4((const uint8_t *)&in.sin_addr);
+        *out = addr_of_v4((const uint8_t *)&in.sin_addr);
         *port = ntohs(in.sin_port);
         return true;
     }
     if (sa->sa_family == AF_INET6) {
         struct sockaddr_in6 in6;
         memcpy(&in6, sa, sizeof(in6));
-        *out = addr_v6(in6.sin6_addr.s6_addr);
+        *out = addr_of_v6(in6.sin6_addr.s6_addr);
         *port = ntohs(in6.sin6_port);
         return true;
     }

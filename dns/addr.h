@@ -24,6 +24,10 @@ struct cidr {
     uint8_t len;      /* 0-32 or 0-128 */
 };
 
+/* From 4 or 16 bytes in network order. Mapped addresses become IPv4, as everywhere. */
+struct addr addr_of_v4(const uint8_t bytes[4]);
+struct addr addr_of_v6(const uint8_t bytes[16]);
+
 /*
  * IPv4: exactly four decimal numbers without leading zeros; IPv6: RFC 4291 2.2, no zone, no brackets.
  * An IPv4-mapped IPv6 address (::ffff:a.b.c.d) becomes the IPv4 address: the kernel dials that.
