@@ -168,6 +168,14 @@ const char *name_fault_text(enum name_fault fault)
     return "the name is malformed";
 }
 
+int name_compare(const void *a, const void *b)
+{
+    const struct name *x = a, *y = b;
+    if (x->len != y->len)
+        return x->len < y->len ? -1 : 1;
+    return memcmp(x->text, y->text, x->len);
+}
+
 bool name_is_below(const struct name *name, const struct name *apex)
 {
     if (name->len <= apex->len + 1)
