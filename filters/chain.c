@@ -160,7 +160,7 @@ static void join_methods(const struct rule *rule, char *out, size_t size)
                                 rule->extra->methods[i]);
 }
 
-/* "rule build:12 of policy build", "network.deniedDomains (settings:deniedDomains[0])" */
+/* "rule build:12 of policy build" */
 static void name_rule(const struct ruling *ruling, char *out, size_t size)
 {
     char id[RULE_ID_MAX];
@@ -171,24 +171,25 @@ static void name_rule(const struct ruling *ruling, char *out, size_t size)
 static void say_address(const struct decision *decision, const struct target *target,
                         const char *asked, char *out, size_t size)
 {
-    char addr[ADDR_TEXT_MAX], rule[RULE_ID_MAX + 300] = "";
+    char addr[ADDR_TEXT_MAX], rule[RULE_ID_MAX + 300], what[RULE_ID_MAX + 700];
+    const struct ruling *ruling = &decision->ruling;
     if (decision->denied_addr.family == 0) {
         snprintf(out, size, "%s has no address that may be dialled", asked);
         return;
     }
-    addr_format(addr, &decision->denied_addr);
-    if (decision->ruling.rule != NULL)
-        name_rule(&decision->ruling, rule, sizeof(rule));
-    bool literal = target != NULL && target->is_addr;
-    const char *reason = decision->ruling.rule != NULL ? rule_reason(decision->ruling.rule) : NULL;
-    if (decision->ruling.rule != NULL)
-        snprintf(out, size, "%s%s%s is denied by %s%s%s", asked, literal ? "" : " resolves to ",
-                 literal ? "" : addr, rule, reason != NULL ? ": " : "",
+    if (ruling->rule != NULL) {
+        const char *reason = rule_reason(ruling->rule);
+        name_rule(ruling, rule, sizeof(rule));
+        snprintf(what, sizeof(what), "denied by %s%s%.300s", rule, reason != NULL ? ": " : "",
                  reason != NULL ? reason : "");
+    } else {
+        snprintf(what, sizeof(what), "%s", addr_class_text(decision->addr_class));
+    }
+    if (target != NULL && target->is_addr)
+        snprintf(out, size, "%s is %s", asked, what);
     else
-        snprintf(out, size, "%s%s%s%s %s", asked, literal ? "" : " resolves to ",
-                 literal ? "" : addr, literal ? " is" : ", which is",
-                 addr_class_text(decision->addr_class));
+        snprintf(out, size, "%s resolves to %s, which is %s", asked,
+                 addr_format(addr, &decision->denied_addr), what);
 }
 
 /* Endings that no policy decided; %s is the target. */

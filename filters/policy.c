@@ -223,53 +223,25 @@ static void plan_rules(struct builder *builder, const struct config_list *list)
         plan(builder, 1, list->items[i].text.len + 1);
 }
 
-/* `inherit` flattened: every policy once, those that are inherited before those that do. */
+/* `inherit` flattened: every policy once, those that are inherited before those that do. Names that
+ * mean nothing and circles are faults of the configuration, found when it was read. */
 struct lineage {
     const struct gateway_config *all;
     const struct config_policy **order;
     size_t count;
-    enum { UNSEEN, OPEN, DONE } * states; /* by position in all->policies */
+    bool *seen; /* by position in all->policies */
 };
 
-static size_t find_policy(const struct gateway_config *all, struct str name)
-{
-    size_t i = 0;
-    while (i < all->policy_count && !str_eq(name, str_of(all->policies[i].name)))
-        i++;
-    return i;
-}
-
-static void unknown_policy(const struct gateway_config *all, const struct config_text *name,
-                           struct faults *faults)
-{
-    autofree const char **names = must_alloc(all->policy_count + 1, sizeof(*names));
-    autofree char *word = must_format("%.*s", STR_ARG(name->text));
-    for (size_t i = 0; i < all->policy_count; i++)
-        names[i] = all->policies[i].name;
-    const char *near = nearest_word(word, names);
-    faults_add(faults, FAULT_ERROR, name->place, "inherit: there is no policy `%.100s`%s%s%s", word,
-               near != NULL ? "; did you mean `" : "", near != NULL ? near : "",
-               near != NULL ? "`?" : "");
-}
-
-static void lineage_add(struct lineage *lineage, const struct config_policy *config,
-                        struct faults *faults)
+static void lineage_add(struct lineage *lineage, const struct config_policy *config)
 {
     for (size_t i = 0; i < config->inherit.count; i++) {
-        const struct config_text *name = &config->inherit.items[i];
-        size_t which = find_policy(lineage->all, name->text);
-        if (which == lineage->all->policy_count) {
-            unknown_policy(lineage->all, name, faults);
-            continue;
+        struct str name = config->inherit.items[i].text;
+        for (size_t k = 0; k < lineage->all->policy_count; k++) {
+            if (lineage->seen[k] || !str_eq(name, str_of(lineage->all->policies[k].name)))
+                continue;
+            lineage->seen[k] = true;
+            lineage_add(lineage, &lineage->all->policies[k]);
         }
-        if (lineage->states[which] == OPEN)
-            faults_add(faults, FAULT_ERROR, name->place, "policy `%s` inherits from itself",
-                       lineage->all->policies[which].name);
-        if (lineage->states[which] != UNSEEN)
-            continue;
-        lineage->states[which] = OPEN;
-        lineage_add(lineage, &lineage->all->policies[which], faults);
-        lineage->states[which] = DONE;
     }
     lineage->order[lineage->count++] = config;
 }
@@ -279,12 +251,9 @@ struct policy *policy_compile(const struct config_policy *config, const struct g
 {
     size_t errors = faults->errors;
     autofree const struct config_policy **order = must_alloc(all->policy_count + 1, sizeof(*order));
-    autofree void *states = must_alloc(all->policy_count + 1, sizeof(int));
-    struct lineage lineage = {.all = all, .order = order, .states = states};
-    size_t self = find_policy(all, str_of(config->name));
-    if (self < all->policy_count)
-        lineage.states[self] = OPEN;
-    lineage_add(&lineage, config, faults);
+    autofree bool *seen = must_alloc(all->policy_count + 1, sizeof(*seen));
+    struct lineage lineage = {.all = all, .order = order, .seen = seen};
+    lineage_add(&lineage, config);
 
     struct policy *policy = policy_new(config->name);
     policy->docs = config->docs != NULL ? must_strdup(config->docs) : NULL;
