@@ -362,7 +362,8 @@ static bool read_request(struct str head, struct http_request *out, struct http_
     out->length = facts.length;
     out->keep_alive = keeps_alive(&facts, out->minor);
     out->expect_continue = facts.expects_continue && out->minor >= 1; /* RFC 9110 10.1.1 */
-    out->upgrade = wanted_upgrade(&facts, out->minor);
+    if (out->body == HTTP_BODY_NONE)
+        out->upgrade = wanted_upgrade(&facts, out->minor);
     out->proxy_authorization = facts.proxy_authorization;
     out->accept = facts.accept;
     return true;
@@ -409,8 +410,8 @@ static bool read_response(struct str head, bool is_head, struct http_response *o
         return false;
 
     out->body = response_body(out, &facts, is_head);
-    out->has_length = facts.has_length;
-    out->length = facts.length;
+    out->has_length = facts.has_length && out->status >= 200 && out->status != 204;
+    out->length = out->has_length ? facts.length : 0;
     out->upgrade = wanted_upgrade(&facts, out->minor);
     /* A 204 that announces a body may well send it (RFC 9112 6.3): nothing can be read behind it.
      */

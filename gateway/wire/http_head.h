@@ -71,8 +71,8 @@ struct http_request {
     bool keep_alive; /* after Connection and the version */
     bool expect_continue;
     /* The one protocol of the one Upgrade field that goes with `Connection: upgrade`; p == NULL: no
-     * upgrade is asked for, or it is h2c or a list, which the recipient may ignore (RFC 9110 7.8).
-     */
+     * upgrade is asked for, or it is one to ignore (RFC 9110 7.8): h2c, a list, in a request with a
+     * body, whose rest and the first bytes of the new protocol could not be told apart. */
     struct str upgrade;
     struct str proxy_authorization; /* the field's value; p == NULL: absent */
     struct str accept;
@@ -86,7 +86,7 @@ struct http_response {
     int minor;
     struct str reason;
     enum http_body body; /* for the method and status given */
-    bool has_length;     /* Content-Length was there; for HEAD and 304 it describes no body */
+    bool has_length;     /* to be passed on; for HEAD and 304 it describes no body (RFC 9110 8.6) */
     uint64_t length;
     bool keep_alive;
     struct str upgrade; /* as in a request */

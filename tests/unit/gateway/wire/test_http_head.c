@@ -644,6 +644,8 @@ static void test_upgrades(void **state)
         taken(get_with(rows[i].lines));
         assert_str(request.upgrade, rows[i].upgrade);
     }
+    taken(post_with("Connection: upgrade\r\nUpgrade: websocket\r\nContent-Length: 1"));
+    assert_str(request.upgrade, NULL);
     taken("GET http://a/ HTTP/1.0\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n");
     assert_str(request.upgrade, NULL);
 }
@@ -780,7 +782,7 @@ static void test_bodies_of_responses(void **state)
         {"HTTP/1.1 200 \r\nContent-Length: 0\r\n\r\n", false, HTTP_BODY_LENGTH, 0, true},
         {"HTTP/1.1 204 x\r\n\r\n", false, HTTP_BODY_NONE, 0, true},
         {"HTTP/1.1 204 x\r\nContent-Length: 0\r\n\r\n", false, HTTP_BODY_NONE, 0, true},
-        {"HTTP/1.1 204 x\r\nContent-Length: 5\r\n\r\n", false, HTTP_BODY_NONE, 5, false},
+        {"HTTP/1.1 204 x\r\nContent-Length: 5\r\n\r\n", false, HTTP_BODY_NONE, 0, false},
         {"HTTP/1.1 304 x\r\nContent-Length: 5\r\n\r\n", false, HTTP_BODY_NONE, 5, true},
         {"HTTP/1.1 100 Continue\r\n\r\n", false, HTTP_BODY_NONE, 0, true},
         {"HTTP/1.1 103 x\r\nLink: <a>\r\n\r\n", false, HTTP_BODY_NONE, 0, true},
