@@ -228,16 +228,15 @@ static bool read_fields(struct str lines, struct http_field *fields, size_t *cou
     for (struct str line; (line = cut_line(&lines)).len > 0; n++) {
         assert(n < HTTP_MAX_FIELDS); /* http_scan_head() has counted them */
         struct str name = cut(&line, ':');
-        fields[n] = (struct http_field){.name = name, .value = str_trim(line)};
-        enum field_id id = known_field(name)->id;
-        if (!check_tabs(id, line, fault) || !on_field(facts, id, fields[n].value, fault))
+        const struct known_field *known = known_field(name);
+        fields[n] = (struct http_field){name, str_trim(line), known->is_hop_by_hop};
+        if (!check_tabs(known->id, line, fault) ||
+            !on_field(facts, known->id, fields[n].value, fault))
             return false;
     }
-    for (size_t i = 0; i < n; i++) {
-        const struct known_field *known = known_field(fields[i].name);
-        fields[i].hop_by_hop =
-            known->is_hop_by_hop || (!known->is_own && is_named(facts, fields[i].name));
-    }
+    for (size_t i = 0; i < n; i++)
+        if (is_named(facts, fields[i].name) && !http_is_own(fields[i].name))
+            fields[i].hop_by_hop = true;
     *count = n;
     return true;
 }
