@@ -1,0 +1,59 @@
+"""Documents that say what the code does are compared with the code."""
+
+import os
+import re
+import subprocess
+import sys
+
+from lab import LabCase, main
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+class Docs(LabCase):
+    def read(self, *parts):
+        with open(os.path.join(ROOT, *parts), encoding="utf-8") as file:
+            return file.read()
+
+    def documents(self):
+        for folder in ("", "docs", "bench"):
+            directory = os.path.join(ROOT, folder)
+            if os.path.isdir(directory):
+                for name in sorted(os.listdir(directory)):
+                    if name.endswith(".md"):
+                        yield os.path.join(folder, name)
+
+    def test_generated_tables_are_what_the_code_says(self):
+        done = subprocess.run([sys.executable, os.path.join(ROOT, "docs", "generate"), "--check"], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout.decode())
+
+    def test_links_lead_somewhere(self):
+        for document in self.documents():
+            for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", self.read(document)):
+                if "://" not in link:
+                    with self.subTest(document=document, link=link):
+                        self.assertTrue(os.path.exists(os.path.join(ROOT, os.path.dirname(document), link)))
+
+    def test_configurations_in_documents_are_valid(self):
+        """Every ```ini block that has a [policy] and is not marked otherwise passes `check`."""
+        checked = 0
+        for document in self.documents():
+            for number, block in enumerate(re.findall(r"```ini\n(.*?)```", self.read(document), re.S)):
+                if "[policy" in block and "allow-file" not in block and "deny-file" not in block and "token-file" not in block:
+                    with self.subTest(document=document, block=number):
+                        self.check(block)
+                        checked += 1
+        self.assertGreater(checked, 0)
+
+    def test_files_that_documents_name_exist(self):
+        for document in ("README.md", os.path.join("docs", "architecture.md"), os.path.join("docs", "testing.md")):
+            for path in re.findall(r"`((?:dns|config|filters|gateway|launcher|tests|include|docs|packaging|\.ci)/[\w./-]+)`",
+                                   self.read(document)):
+                with self.subTest(document=document, path=path):
+                    base = os.path.join(ROOT, path)
+                    self.assertTrue(any(os.path.exists(base + ending) for ending in ("", ".c", ".h")), path)
+
+
+if __name__ == "__main__":
+    main()
