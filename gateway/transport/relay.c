@@ -1,1 +1,112 @@
-typedef int placeholder;
+#include "transport/relay.h"
+
+void relay_init(struct relay *relay, struct stream *client, struct stream *upstream)
+{
+    *relay = (struct relay){
+        .up = {.from = client, .to = upstream},
+        .down = {.from = upstream, .to = client},
+    };
+}
+
+void relay_release(struct relay_way *way)
+{
+    way->held = false;
+}
+
+static void end_way(struct relay_way *way)
+{
+    way->done = true;
+    buf_free(&way->from->in);
+}
+
+/* Bytes that were read before the relay began, or while the way was held. */
+static size_t move_backlog(struct relay_way *way)
+{
+    size_t len = way->from->in.len;
+    if (len == 0)
+        return 0;
+    way->bytes += len;
+    buf_move(&way->to->out, &way->from->in);
+    stream_flush(way->to);
+    return len;
+}
+
+static size_t pump(struct relay_way *way, char *scratch)
+{
+    size_t moved = move_backlog(way);
+    while (way->to->out.len == 0 && moved < RELAY_TURN_BYTES) {
+        size_t n = stream_read(way->from, scratch, RELAY_CHUNK);
+        if (n == 0)
+            break;
+        way->bytes += n;
+        moved += n;
+        stream_send(way->to, (struct str){scratch, n});
+        if (way->to->deaf)
+            break;
+    }
+    return moved;
+}
+
+static size_t turn_way(struct relay_way *way, char *scratch)
+{
+    if (way->done)
+        return 0;
+    size_t waiting = way->to->out.len;
+    stream_flush(way->to);
+    size_t moved = waiting - way->to->out.len;
+    if (way->to->deaf) {
+        end_way(way);
+        return moved;
+    }
+    if (way->held)
+        return moved + stream_fill(way->from, RELAY_CHUNK);
+    if (way->to->out.len == 0)
+        moved += pump(way, scratch);
+    if (way->to->deaf) {
+        end_way(way);
+    } else if ((way->from->eof || way->from->broken) && way->to->out.len == 0) {
+        /* A reset is passed on by whoever closes the streams: after it no FIN. */
+        if (!way->from->broken)
+            stream_finish(way->to);
+        end_way(way);
+    }
+    return moved;
+}
+
+static void note_end(struct relay *relay)
+{
+    if (relay->ended_first != RELAY_NOBODY)
+        return;
+    const struct stream *client = relay->up.from, *upstream = relay->down.from;
+    if (client->deaf || client->eof)
+        relay->ended_first = RELAY_CLIENT;
+    else if (upstream->deaf || upstream->eof)
+        relay->ended_first = RELAY_UPSTREAM;
+}
+
+size_t relay_turn(struct relay *relay, char *scratch)
+{
+    size_t moved = turn_way(&relay->up, scratch);
+    note_end(relay);
+    moved += turn_way(&relay->down, scratch);
+    note_end(relay);
+    /* A stream that broke just now has also ended the way that was looked at before. */
+    if (relay->up.to->deaf)
+        moved += turn_way(&relay->up, scratch);
+    return moved;
+}
+
+bool relay_is_over(const struct relay *relay)
+{
+    return relay->up.done && relay->down.done;
+}
+
+bool relay_reads(const struct relay *relay, const struct stream *stream)
+{
+    const struct relay_way *way = stream == relay->up.from ? &relay->up : &relay->down;
+    if (way->done)
+        return false;
+    if (way->held)
+        return way->from->in.len < RELAY_CHUNK;
+    return way->to->out.len == 0;
+}

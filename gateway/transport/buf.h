@@ -1,0 +1,40 @@
+/*
+ * A queue of bytes: appended at the end, taken from the front.
+ *
+ * Storage is taken when there is something to hold and given back when the queue is empty, so an
+ * idle connection owns none. A zeroed struct is an empty queue. Bounds are the caller's business.
+ * Ownership: the struct owns its storage; buf_free(). Thread: one at a time.
+ * Failure: running out of memory aborts.
+ */
+#ifndef TRANSPORT_BUF_H
+#define TRANSPORT_BUF_H
+
+#include "srt/str.h"
+
+struct buf {
+    char *data;
+    size_t start, len, cap;
+};
+
+/* The bytes queued; valid until the next change. */
+static inline struct str buf_view(const struct buf *buf)
+{
+    return (struct str){buf->len > 0 ? buf->data + buf->start : "", buf->len};
+}
+
+void buf_append(struct buf *buf, struct str bytes);
+__attribute__((format(printf, 2, 3))) void buf_printf(struct buf *buf, const char *format, ...);
+
+/* Room for `n` more bytes behind the queue; buf_added() then says how many were written there. */
+char *buf_room(struct buf *buf, size_t n);
+void buf_added(struct buf *buf, size_t n);
+
+/* Removes `n` bytes from the front. */
+void buf_take(struct buf *buf, size_t n);
+
+/* Appends everything in `from` and leaves it empty; without copying when `to` is empty. */
+void buf_move(struct buf *to, struct buf *from);
+
+void buf_free(struct buf *buf);
+
+#endif

@@ -1,0 +1,125 @@
+#include "transport/farewell.h"
+
+#include "transport/stream.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <ev.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define LINGER_S 2.0
+#define PROGRESS_S 10.0
+#define LOOK_S 0.1
+
+enum { DISCARD = 16 << 10, DISCARD_TURNS = 8 };
+
+struct farewell {
+    LIST_ENTRY(farewell) link;
+    struct farewells *owner;
+    int fd;
+    ev_io readable;
+    ev_timer timer;
+    size_t unsent;      /* when last looked at */
+    double progress_at; /* when it last became less */
+};
+
+void farewells_init(struct farewells *farewells, struct ev_loop *loop)
+{
+    LIST_INIT(&farewells->list);
+    farewells->loop = loop;
+    farewells->count = 0;
+}
+
+static void farewell_end(struct farewell *farewell)
+{
+    ev_io_stop(farewell->owner->loop, &farewell->readable);
+    ev_timer_stop(farewell->owner->loop, &farewell->timer);
+    LIST_REMOVE(farewell, link);
+    farewell->owner->count--;
+    close(farewell->fd);
+    free(farewell);
+}
+
+void farewells_end(struct farewells *farewells)
+{
+    while (!LIST_EMPTY(&farewells->list))
+        farewell_end(LIST_FIRST(&farewells->list));
+}
+
+static struct farewell *farewell_create(struct farewells *farewells, int fd)
+{
+    struct farewell *farewell = calloc(1, sizeof(*farewell));
+    if (farewell == NULL)
+        abort();
+    farewell->owner = farewells;
+    farewell->fd = fd;
+    LIST_INSERT_HEAD(&farewells->list, farewell, link);
+    farewells->count++;
+    return farewell;
+}
+
+static void on_readable(struct ev_loop *loop, ev_io *io, int revents)
+{
+    (void)loop, (void)revents;
+    struct farewell *farewell = io->data;
+    static _Thread_local char discarded[DISCARD];
+    for (int turn = 0; turn < DISCARD_TURNS; turn++) {
+        ssize_t n = recv(farewell->fd, discarded, sizeof(discarded), 0);
+        if (n > 0)
+            continue;
+        if (n == 0 || (errno != EAGAIN && errno != EINTR))
+            farewell_end(farewell);
+        return;
+    }
+}
+
+static void on_linger_end(struct ev_loop *loop, ev_timer *timer, int revents)
+{
+    (void)loop, (void)revents;
+    farewell_end(timer->data);
+}
+
+void farewell_linger(struct farewells *farewells, int fd)
+{
+    assert(fd >= 0);
+    shutdown(fd, SHUT_WR);
+    struct farewell *farewell = farewell_create(farewells, fd);
+    ev_io_init(&farewell->readable, on_readable, fd, EV_READ);
+    farewell->readable.data = farewell;
+    ev_io_start(farewells->loop, &farewell->readable);
+    ev_timer_init(&farewell->timer, on_linger_end, LINGER_S, 0.);
+    farewell->timer.data = farewell;
+    ev_timer_start(farewells->loop, &farewell->timer);
+}
+
+static void on_look(struct ev_loop *loop, ev_timer *timer, int revents)
+{
+    (void)revents;
+    struct farewell *farewell = timer->data;
+    size_t unsent = stream_unsent(farewell->fd);
+    if (unsent < farewell->unsent)
+        farewell->progress_at = ev_now(loop);
+    farewell->unsent = unsent;
+    if (unsent > 0 && ev_now(loop) - farewell->progress_at < PROGRESS_S)
+        return;
+    /* Linger of zero turns close() into a reset (socket(7)). */
+    struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+    (void)setsockopt(farewell->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    farewell_end(farewell);
+}
+
+void farewell_reset(struct farewells *farewells, int fd)
+{
+    assert(fd >= 0);
+    struct farewell *farewell = farewell_create(farewells, fd);
+    farewell->unsent = stream_unsent(fd);
+    farewell->progress_at = ev_now(farewells->loop);
+    ev_io_init(&farewell->readable, on_readable, fd, EV_READ); /* never started */
+    ev_timer_init(&farewell->timer, on_look, 0., LOOK_S);
+    farewell->timer.data = farewell;
+    ev_timer_start(farewells->loop, &farewell->timer);
+    if (farewell->unsent == 0)
+        on_look(farewells->loop, &farewell->timer, 0);
+}

@@ -1,0 +1,37 @@
+/*
+ * The end of a connection that may not simply be closed: whoever needs it hands the descriptor over
+ * and forgets it.
+ *
+ * close() with unread input makes the kernel send a reset, which can overtake what was sent last: a
+ * refusal would never be read. And a reset that is passed on must not throw away what the kernel
+ * has not yet delivered. Ownership: the list owns the descriptors; bounded in time, so none stays.
+ * Thread: the loop's.
+ */
+#ifndef TRANSPORT_FAREWELL_H
+#define TRANSPORT_FAREWELL_H
+
+#include <stdbool.h>
+#include <sys/queue.h>
+
+struct ev_loop;
+struct farewell;
+
+struct farewells {
+    LIST_HEAD(, farewell) list;
+    struct ev_loop *loop;
+    unsigned count;
+};
+
+void farewells_init(struct farewells *farewells, struct ev_loop *loop);
+/* Closes everything at once. */
+void farewells_end(struct farewells *farewells);
+
+/* Everything has been handed to the kernel: sends the FIN, throws away what still comes until the
+ * peer closes too, for at most two seconds (RFC 9112 9.6). Takes `fd` over. */
+void farewell_linger(struct farewells *farewells, int fd);
+
+/* Resets the connection as soon as the kernel has delivered what it holds, or makes no progress
+ * with it for ten seconds. Takes `fd` over. */
+void farewell_reset(struct farewells *farewells, int fd);
+
+#endif

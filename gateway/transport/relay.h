@@ -1,0 +1,48 @@
+/*
+ * Carries bytes both ways between two streams until both have ended.
+ *
+ * Back-pressure: a direction is read only while nothing of it waits to be sent, so at most
+ * RELAY_CHUNK bytes of a direction are ever held. FIN and reset are passed on, each way by itself;
+ * what was read is delivered before either. A turn moves a bounded amount, so that one bulk flow
+ * leaves room for the others of its loop. Knows nothing of sessions, policies or timers.
+ *
+ * Ownership: borrows the streams. Thread: the loop's. Failure: `broken` of a stream, which ends the
+ * relay once the tail is delivered.
+ */
+#ifndef TRANSPORT_RELAY_H
+#define TRANSPORT_RELAY_H
+
+#include "transport/stream.h"
+
+enum { RELAY_CHUNK = 64 << 10, RELAY_TURN_BYTES = 256 << 10 };
+
+struct relay_way {
+    struct stream *from, *to;
+    uint64_t bytes; /* taken from `from` for delivery */
+    bool held;      /* what arrives stays in from->in (bounded by RELAY_CHUNK) until released */
+    bool done;
+};
+
+enum relay_side { RELAY_NOBODY, RELAY_CLIENT, RELAY_UPSTREAM };
+
+struct relay {
+    struct relay_way up, down;
+    enum relay_side ended_first; /* who sent the first FIN or reset */
+};
+
+/* What the streams have in `in` is the first to be carried. */
+void relay_init(struct relay *relay, struct stream *client, struct stream *upstream);
+
+/* Moves what can be moved now. `scratch` is RELAY_CHUNK bytes that are free during the call.
+ * Returns how many bytes moved; look at relay_is_over() afterwards. */
+size_t relay_turn(struct relay *relay, char *scratch);
+
+/* The client's bytes may go on from here (after a hello was judged). */
+void relay_release(struct relay_way *way);
+
+bool relay_is_over(const struct relay *relay);
+
+/* Whether a stream of this relay is to be watched for input. */
+bool relay_reads(const struct relay *relay, const struct stream *stream);
+
+#endif

@@ -1,0 +1,138 @@
+#include "transport/stream.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <ev.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { FILL_STEP = 16 << 10 };
+
+void stream_init(struct stream *stream, int fd)
+{
+    *stream = (struct stream){.fd = fd, .readable = true, .writable = true};
+}
+
+void stream_tune(int fd)
+{
+    static const struct {
+        int level, name, value;
+    } options[] = {
+        {IPPROTO_TCP, TCP_NODELAY, 1},   {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, 60}, {IPPROTO_TCP, TCP_KEEPINTVL, 15},
+        {IPPROTO_TCP, TCP_KEEPCNT, 4},
+    };
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+        (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int));
+}
+
+size_t stream_read(struct stream *stream, void *p, size_t size)
+{
+    if (!stream->readable || stream->eof || stream->broken || size == 0)
+        return 0;
+    ssize_t n = recv(stream->fd, p, size, 0);
+    if (n > 0) {
+        /* A short read has emptied the socket: the loop says when there is more. */
+        stream->readable = (size_t)n == size;
+        return (size_t)n;
+    }
+    /* A send that failed has consumed the socket's error: the end then reads like a FIN. */
+    if (n == 0 && !stream->deaf)
+        stream->eof = true;
+    else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        stream->readable = false;
+    else if (n == 0 || errno != EINTR)
+        stream->broken = stream->deaf = true;
+    return 0;
+}
+
+size_t stream_fill(struct stream *stream, size_t max)
+{
+    size_t total = 0;
+    while (stream->in.len < max) {
+        size_t want = max - stream->in.len < FILL_STEP ? max - stream->in.len : FILL_STEP;
+        size_t n = stream_read(stream, buf_room(&stream->in, want), want);
+        buf_added(&stream->in, n);
+        total += n;
+        if (n == 0)
+            break;
+    }
+    return total;
+}
+
+static size_t write_some(struct stream *stream, struct str bytes)
+{
+    size_t done = 0;
+    while (done < bytes.len && stream->writable && !stream->deaf) {
+        ssize_t n = send(stream->fd, bytes.p + done, bytes.len - done, MSG_NOSIGNAL);
+        if (n >= 0)
+            done += (size_t)n;
+        else if (errno == EAGAIN || errno == EWOULDBLOCK)
+            stream->writable = false;
+        else if (errno != EINTR)
+            stream->deaf = true;
+    }
+    return done;
+}
+
+void stream_flush(struct stream *stream)
+{
+    if (stream->out.len > 0)
+        buf_take(&stream->out, write_some(stream, buf_view(&stream->out)));
+    if (stream->deaf)
+        buf_free(&stream->out);
+}
+
+void stream_send(struct stream *stream, struct str bytes)
+{
+    size_t done = 0;
+    stream_flush(stream);
+    if (stream->out.len == 0)
+        done = write_some(stream, bytes);
+    if (!stream->deaf)
+        buf_append(&stream->out, str_from(bytes, done));
+}
+
+void stream_finish(struct stream *stream)
+{
+    assert(stream->out.len == 0);
+    if (stream->fin_sent || stream->deaf)
+        return;
+    stream->fin_sent = true;
+    if (shutdown(stream->fd, SHUT_WR) != 0)
+        stream->deaf = true;
+}
+
+int stream_interest(const struct stream *stream, bool reading)
+{
+    if (stream->broken)
+        return 0;
+    return (reading && !stream->eof ? EV_READ : 0) | (stream->out.len > 0 ? EV_WRITE : 0);
+}
+
+void stream_ready(struct stream *stream, int revents)
+{
+    if (revents & EV_READ)
+        stream->readable = true;
+    if (revents & EV_WRITE)
+        stream->writable = true;
+}
+
+size_t stream_unsent(int fd)
+{
+    int queued = 0;
+    return ioctl(fd, SIOCOUTQ, &queued) == 0 && queued > 0 ? (size_t)queued : 0;
+}
+
+void stream_close(struct stream *stream)
+{
+    if (stream->fd >= 0)
+        close(stream->fd);
+    buf_free(&stream->in);
+    buf_free(&stream->out);
+    *stream = (struct stream){.fd = -1};
+}

@@ -1,0 +1,58 @@
+/*
+ * One end of a connection: a non-blocking stream socket, what was read from it and not yet
+ * consumed, and what is to be sent and not yet taken by the kernel.
+ *
+ * Says what happened (eof, broken), decides nothing and watches nothing. Ownership: the struct owns
+ * descriptor and queues; a struct with fd -1 and empty queues owns nothing. Thread: its worker's.
+ * Failure: `deaf` when the peer takes nothing any more (what it sent before can still be read:
+ * Linux keeps the receive queue of a connection that was reset), `broken` when nothing can be read
+ * either.
+ */
+#ifndef TRANSPORT_STREAM_H
+#define TRANSPORT_STREAM_H
+
+#include "transport/buf.h"
+
+#include <stdint.h>
+
+struct stream {
+    int fd;
+    bool readable,
+        writable; /* as far as is known; false after EAGAIN until the loop says otherwise */
+    bool eof;     /* the peer has sent its FIN */
+    bool fin_sent;
+    bool deaf;   /* a send failed: the peer is gone */
+    bool broken; /* reset, and everything that came before was read; implies deaf */
+    struct buf in, out;
+};
+
+/* Takes `fd` over. It counts as readable and writable until a call says otherwise. */
+void stream_init(struct stream *stream, int fd);
+
+/* TCP_NODELAY and keepalive, so that a peer that vanished is noticed; does nothing on Unix sockets.
+ */
+void stream_tune(int fd);
+
+/* Reads into `p`. 0: nothing at hand, or eof or broken has been set. */
+size_t stream_read(struct stream *stream, void *p, size_t size);
+/* Reads into `in` until it holds `max`; returns how much came. */
+size_t stream_fill(struct stream *stream, size_t max);
+
+/* Queues bytes, and hands to the kernel what it takes now. */
+void stream_send(struct stream *stream, struct str bytes);
+void stream_flush(struct stream *stream);
+/* The FIN, once `out` is empty. */
+void stream_finish(struct stream *stream);
+
+/* What the loop has to watch for: EV_READ when `reading` is wanted and possible, EV_WRITE when
+ * there is something to send that the kernel does not take. */
+int stream_interest(const struct stream *stream, bool reading);
+/* What the loop has seen. */
+void stream_ready(struct stream *stream, int revents);
+
+/* Bytes that the kernel has taken and the peer has not acknowledged; 0 on Unix sockets. */
+size_t stream_unsent(int fd);
+
+void stream_close(struct stream *stream);
+
+#endif
