@@ -21,16 +21,17 @@ static void put_who(struct json *json, const char *kind, const struct event_requ
         json_none(json, "generation");
 }
 
-static void put_target(struct json *json, const struct target *target)
+static void put_target(struct json *json, const struct event_request *request)
 {
-    if (target == NULL) {
-        json_none(json, "host");
-        json_none(json, "port");
-        return;
-    }
     char host[NAME_MAX_LEN + 1];
-    json_text(json, "host", str_of(target_host(host, target)));
-    json_number(json, "port", target->port);
+    const struct target *target = request->target;
+    json_text(json, "host",
+              target != NULL ? str_of(target_host(host, target)) : request->host_text);
+    uint16_t port = target != NULL ? target->port : request->port_text;
+    if (port != 0)
+        json_number(json, "port", port);
+    else
+        json_none(json, "port");
 }
 
 static void put_addr(struct json *json, const struct addr *addr)
@@ -61,7 +62,7 @@ void event_decision(struct json *json, const struct event_request *request, enum
     json_text(json, "front", str_of(request->front));
     json_text(json, "method", request->method);
     json_text(json, "path", cut_query(request->path));
-    put_target(json, request->target);
+    put_target(json, request);
     put_addr(json, addr);
     json_text(json, "verdict", verdict == OUTCOME_ALLOWED ? STR("allow") : STR("deny"));
     json_text(json, "mode", in_report_mode(decision) ? STR("report") : STR("enforce"));
@@ -77,7 +78,7 @@ void event_close(struct json *json, const struct event_request *request,
 {
     put_who(json, "close", request);
     json_text(json, "front", str_of(request->front));
-    put_target(json, request->target);
+    put_target(json, request);
     put_addr(json, close->addr);
     json_text(json, "sni", close->sni);
     json_number(json, "bytes_up", (int64_t)close->bytes_up);

@@ -19,6 +19,8 @@ struct event_request {
     struct str method;           /* where visible */
     struct str path;             /* where visible; a query is cut off here, whatever was given */
     const struct target *target; /* NULL: the request named none */
+    struct str host_text;        /* without a target: what was asked for instead, any bytes */
+    uint16_t port_text;          /* 0: null */
 };
 
 /* A `decision`. `verdict` is what happened: OUTCOME_ALLOWED or the reason of the refusal.
