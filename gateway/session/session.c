@@ -1,1 +1,1160 @@
-typedef int placeholder;
+#include "session/session.h"
+
+#include "record/log.h"
+#include "session/exchange.h"
+#include "session/report.h"
+#include "wire/proxy_header.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    UNANSWERED_MAX = 64 << 10, /* of answers that a client does not read; then no further request */
+    TURNS_MAX = 32,            /* requests of one connection before the others get their turn */
+};
+
+#define LEAVE_S 10.0     /* for a client to take the end of an answer */
+#define CLIENT_FIN_S 2.0 /* for an answer to begin after the client has closed its half */
+
+struct step_row {
+    const char *name;
+    double (*deadline)(const struct session *); /* on the loop's clock, 0 = none; NULL = none */
+    enum step (*enter)(struct session *);
+    enum step (*wake)(struct session *); /* NULL: nothing can happen meanwhile */
+    enum step (*late)(struct session *);
+};
+
+static const struct step_row step_rows[STEP_COUNT];
+
+static double now_of(const struct session *s)
+{
+    return ev_now(s->worker->loop);
+}
+
+const struct gateway_config *session_config(const struct session *s)
+{
+    return (s->tenure != NULL ? s->tenure : s->worker->tenure)->snapshot->config;
+}
+
+static enum step refuse(struct session *s, enum outcome outcome)
+{
+    s->request.outcome = outcome;
+    return STEP_REFUSE;
+}
+
+/* ---- the request's ties: tenure, narrowing, identity ---- */
+
+static void leave_configuration(struct session *s)
+{
+    tenure_leave(s->tenure);
+    s->tenure = NULL;
+    narrowing_leave(s->narrowing);
+    s->narrowing = NULL;
+    s->identity = (struct identity){0};
+}
+
+static struct narrowing *narrowing_in_force(const struct session *s)
+{
+    return s->door->sandbox != NULL ? s->door->sandbox->narrowing : NULL;
+}
+
+static bool is_current(const struct session *s)
+{
+    return s->tenure == s->worker->tenure && s->narrowing == narrowing_in_force(s);
+}
+
+enum outcome session_identify(struct session *s, const struct snapshot *snapshot,
+                              struct identity *out)
+{
+    const struct sandbox *sandbox = s->door->sandbox;
+    if (sandbox != NULL) {
+        const struct attached attached = {
+            .client = sandbox->client, .policy = sandbox->policy, .uid = sandbox->uid};
+        return identity_find(snapshot, NULL, &attached, &s->peer, &s->credentials, out);
+    }
+    *out = (struct identity){0};
+    if (s->door->config == NULL)
+        return OUTCOME_DRAINING; /* its listener has been removed */
+    return identity_find(snapshot, s->door->config, NULL, &s->peer, &s->credentials, out);
+}
+
+/* Takes up what is in force now; the verdict that was found under it goes with it. */
+static enum outcome adopt_configuration(struct session *s)
+{
+    struct tenure *tenure = tenure_take(s->worker->tenure);
+    struct narrowing *narrowing = narrowing_take(narrowing_in_force(s));
+    leave_configuration(s);
+    s->tenure = tenure;
+    s->narrowing = narrowing;
+    s->request.decision = (struct decision){0};
+    s->request.generation = tenure->snapshot->generation;
+    return session_identify(s, tenure->snapshot, &s->identity);
+}
+
+static struct chain chain_of(const struct session *s)
+{
+    return (struct chain){
+        .policy = s->identity.policy,
+        .narrowing = s->narrowing != NULL ? s->narrowing->policy : NULL,
+    };
+}
+
+/* A policy that was named and is gone denies everything. */
+static bool has_chain(const struct session *s)
+{
+    if (s->identity.policy == NULL && !s->identity.narrowed_only)
+        return false;
+    return s->identity.policy != NULL || s->narrowing != NULL;
+}
+
+static struct question question_of(const struct session *s)
+{
+    return (struct question){
+        .target = &s->request.target,
+        .front = s->request.front,
+        .method = str_of(s->request.method),
+        .path = str_of(s->request.path),
+        .now = (int64_t)now_of(s),
+    };
+}
+
+/* ---- the request's end ---- */
+
+static void drop_attempt(struct session *s)
+{
+    if (s->query != NULL)
+        resolver_cancel(s->query);
+    s->query = NULL;
+    name_service_leave(s->names);
+    s->names = NULL;
+    if (s->connector != NULL)
+        connector_cancel(s->connector);
+    s->connector = NULL;
+    if (s->attempt != NULL && s->attempt->connected && s->attempt->connection.fd >= 0)
+        close(s->attempt->connection.fd);
+    free(s->attempt);
+    s->attempt = NULL;
+}
+
+static void forget_ticket(struct session *s)
+{
+    if (s->ticket != 0)
+        TAILQ_REMOVE(&s->worker->waiting, s, waiting_link);
+    s->ticket = 0;
+    s->record_written = s->record_failed = false;
+}
+
+static void note_tunnel_bytes(struct session *s)
+{
+    if (s->relay.up.from == NULL)
+        return;
+    s->request.bytes_up += s->relay.up.bytes;
+    s->request.bytes_down += s->relay.down.bytes;
+    s->relay = (struct relay){0};
+}
+
+/* The close record, if one is owed. */
+static void end_admission(struct session *s, enum close_cause cause)
+{
+    if (!s->request.admitted)
+        return;
+    note_tunnel_bytes(s);
+    report_close(s, cause);
+    counter_add(&s->worker->counters.tunnels_closed, 1);
+    counter_add(&s->worker->counters.bytes_up, s->request.bytes_up);
+    counter_add(&s->worker->counters.bytes_down, s->request.bytes_down);
+    s->request.admitted = false;
+}
+
+static void end_request(struct session *s, enum close_cause cause)
+{
+    end_admission(s, cause);
+    drop_attempt(s);
+    forget_ticket(s);
+    leave_configuration(s);
+    request_reset(&s->request);
+}
+
+static void close_upstream(struct session *s)
+{
+    ev_io_stop(s->worker->loop, &s->upstream_io);
+    stream_close(&s->upstream);
+}
+
+static void close_client(struct session *s)
+{
+    ev_io_stop(s->worker->loop, &s->client_io);
+    stream_close(&s->client);
+}
+
+/* The descriptor alone, for somebody else to end. */
+static int take_fd(struct session *s, struct stream *stream, ev_io *io)
+{
+    int fd = stream->fd;
+    ev_io_stop(s->worker->loop, io);
+    stream->fd = -1;
+    stream_close(stream);
+    return fd;
+}
+
+/* A reset of one side becomes a reset of the other, after what was read has been delivered. */
+static void close_tunnel(struct session *s)
+{
+    struct farewells *farewells = &s->worker->farewells;
+    if (s->upstream.deaf && !s->client.deaf)
+        farewell_reset(farewells, take_fd(s, &s->client, &s->client_io));
+    else if (s->client.deaf && !s->upstream.deaf)
+        farewell_reset(farewells, take_fd(s, &s->upstream, &s->upstream_io));
+}
+
+static void session_destroy(struct session *s)
+{
+    struct worker *worker = s->worker;
+    if (s->relay.up.from != NULL)
+        close_tunnel(s);
+    end_request(s, s->cause);
+    close_upstream(s);
+    close_client(s);
+    ev_timer_stop(worker->loop, &s->timer);
+    http_free(s->http);
+    LIST_REMOVE(s, link);
+    door_leave(s->door);
+    counter_add(&worker->counters.connections_closed, 1);
+    workers_connection_closed(worker->team);
+    free(s);
+    worker_check_drained(worker);
+}
+
+/* ---- READ ---- */
+
+void session_begin_request(struct session *s, enum front front)
+{
+    request_reset(&s->request);
+    worker_make_id(s->worker, s->request.id);
+    s->request.front = front;
+}
+
+enum proto_result session_refuse_request(struct session *s, enum outcome outcome, int http_status,
+                                         const char *why)
+{
+    s->request.outcome = outcome;
+    s->request.http_status = http_status;
+    s->request.why = why;
+    return PROTO_REFUSED;
+}
+
+static size_t read_limit(const struct session *s)
+{
+    return session_config(s)->max_header_bytes + 1; /* one more, so that too long is seen */
+}
+
+static void choose_proto(struct session *s)
+{
+    const struct config_listen *config = s->door->config;
+    if (config != NULL && config->protocol == PROTOCOL_HTTP)
+        s->proto = &proto_http;
+    else if (config != NULL && config->protocol == PROTOCOL_SOCKS5)
+        s->proto = &proto_socks5;
+    else
+        s->proto = proto_guess((unsigned char)buf_view(&s->client.in).p[0]);
+}
+
+static enum front front_of(const struct session *s)
+{
+    return s->proto == &proto_socks5 ? FRONT_SOCKS5
+           : s->proto == &proto_http ? FRONT_HTTP
+                                     : FRONT_COUNT;
+}
+
+/* What there is of a request will not become one. */
+static enum step refuse_fragment(struct session *s, enum outcome outcome, const char *why)
+{
+    session_begin_request(s, front_of(s));
+    if (s->http != NULL)
+        s->http->parsed = false;
+    session_refuse_request(s, outcome, 0, why);
+    return STEP_REFUSE;
+}
+
+/* A whole request is not here yet. */
+static enum step await_request(struct session *s)
+{
+    if (s->client.broken || (s->client.eof && s->client.in.len == 0))
+        return STEP_CLOSE;
+    if (s->client.eof)
+        return refuse_fragment(s, OUTCOME_BAD_REQUEST, "it ends in the middle");
+    if (s->client.in.len == 0 && s->worker->draining && s->began <= 0)
+        return STEP_CLOSE;
+    return STEP_WAIT;
+}
+
+/* False: not yet, or refused for good (then `*next` says so). */
+static bool read_proxy_header(struct session *s, enum step *next)
+{
+    struct proxy_header header;
+    size_t used;
+    const struct config_listen *config = s->door->config;
+    if (s->proxy_header_done || config == NULL || !config->proxy_protocol)
+        return true;
+    switch (proxy_header_parse(buf_view(&s->client.in), &header, &used)) {
+    case PROXY_HEADER_MORE:
+        *next = await_request(s);
+        return false;
+    case PROXY_HEADER_BAD:
+        session_begin_request(s, FRONT_COUNT);
+        session_refuse_request(s, OUTCOME_BAD_REQUEST, 0, "a PROXY protocol header is required");
+        *next = STEP_REFUSE;
+        return false;
+    case PROXY_HEADER_PARSED:
+        break;
+    }
+    buf_take(&s->client.in, used);
+    s->proxy_header_done = true;
+    if (header.has_source) {
+        s->peer.addr = header.source;
+        s->peer.port = header.source_port;
+    }
+    return true;
+}
+
+static enum step read_request(struct session *s)
+{
+    enum step next = STEP_WAIT;
+    for (;;) {
+        if (s->client.out.len >= UNANSWERED_MAX)
+            return STEP_WAIT;
+        if (s->client.in.len == 0)
+            return await_request(s);
+        if (s->began <= 0)
+            s->began = now_of(s);
+        if (!read_proxy_header(s, &next))
+            return next;
+        if (s->client.in.len == 0)
+            return await_request(s);
+        if (s->proto == NULL)
+            choose_proto(s);
+        switch (s->proto->read(s)) {
+        case PROTO_MORE:
+            return await_request(s);
+        case PROTO_ANSWERED:
+            if (s->proto == &proto_http)
+                s->began =
+                    0; /* the next head has its own time; a SOCKS handshake has one for all */
+            continue;
+        case PROTO_REQUEST:
+            return STEP_JUDGE;
+        case PROTO_REFUSED:
+            return STEP_REFUSE;
+        case PROTO_CLOSE:
+            return STEP_LEAVE;
+        }
+    }
+}
+
+/* What an idle upstream says, or its end, is nobody's answer (RFC 9112 9.3 allows to close it). */
+static void look_at_idle_upstream(struct session *s)
+{
+    char byte;
+    if (s->upstream.fd < 0)
+        return;
+    if (stream_read(&s->upstream, &byte, 1) > 0 || s->upstream.eof || s->upstream.broken)
+        close_upstream(s);
+}
+
+static enum step wake_read(struct session *s)
+{
+    look_at_idle_upstream(s);
+    stream_flush(&s->client);
+    if (s->client.deaf)
+        return STEP_CLOSE;
+    stream_fill(&s->client, read_limit(s));
+    return read_request(s);
+}
+
+static enum step enter_read(struct session *s)
+{
+    end_request(s, s->cause);
+    s->cause = CLOSE_CLIENT;
+    s->active = now_of(s);
+    s->began = 0;
+    worker_check_drained(s->worker);
+    if (s->door->closed && s->door->sandbox == NULL)
+        return STEP_LEAVE;
+    if (++s->turns > TURNS_MAX) {
+        s->yields = true;
+        return STEP_WAIT;
+    }
+    return wake_read(s);
+}
+
+static double read_deadline(const struct session *s)
+{
+    const struct gateway_config *config = session_config(s);
+    if (s->began > 0)
+        return s->began + (double)config->header_timeout_ms / 1000.;
+    return s->active + (double)config->idle_timeout_ms / 1000.;
+}
+
+static enum step read_late(struct session *s)
+{
+    if (s->client.in.len == 0 && (s->proto == NULL || s->proto == &proto_http))
+        return STEP_CLOSE; /* nothing was asked */
+    return refuse_fragment(s, OUTCOME_TIMEOUT, "it was not complete within header-timeout");
+}
+
+/* ---- JUDGE ---- */
+
+static enum step enter_judge(struct session *s)
+{
+    struct request *request = &s->request;
+    enum outcome identified = adopt_configuration(s);
+    s->client_fin = 0;
+    if (s->worker->draining)
+        return refuse(s, OUTCOME_DRAINING);
+    if (s->over_capacity)
+        return refuse(s, OUTCOME_OVERLOAD);
+    if (!audit_healthy(s->worker->audit))
+        return refuse(s, OUTCOME_AUDIT_FAILURE);
+    if (identified != OUTCOME_ALLOWED)
+        return refuse(s, identified);
+    if (!has_chain(s))
+        return refuse(s, OUTCOME_NOT_ALLOWED);
+    const struct chain chain = chain_of(s);
+    const struct question question = question_of(s);
+    enum outcome outcome = chain_judge(&chain, &question, &request->decision);
+    if (outcome != OUTCOME_ALLOWED)
+        return refuse(s, outcome);
+    if (s->http != NULL && s->http->loops)
+        return refuse(s, OUTCOME_LOOP);
+    drop_attempt(s);
+    s->attempt = calloc(1, sizeof(*s->attempt));
+    if (s->attempt == NULL)
+        abort();
+    return STEP_RESOLVE;
+}
+
+/* ---- RESOLVE ---- */
+
+static void on_resolved(void *arg, const struct resolve_answer *answer)
+{
+    struct session *s = arg;
+    s->query = NULL;
+    s->attempt->answer = *answer;
+    s->attempt->resolved = true;
+    session_run(s);
+}
+
+static enum step wake_resolve(struct session *s)
+{
+    if (!s->attempt->resolved)
+        return STEP_WAIT;
+    name_service_leave(s->names);
+    s->names = NULL;
+    switch (s->attempt->answer.status) {
+    case RESOLVE_OK:
+        return STEP_VET;
+    case RESOLVE_NXDOMAIN:
+        return refuse(s, OUTCOME_DNS_NXDOMAIN);
+    case RESOLVE_FAILURE:
+        return refuse(s, OUTCOME_DNS_FAILURE);
+    case RESOLVE_TIMEOUT:
+        return refuse(s, OUTCOME_DNS_TIMEOUT);
+    }
+    return refuse(s, OUTCOME_DNS_FAILURE);
+}
+
+static enum step enter_resolve(struct session *s)
+{
+    struct attempt *attempt = s->attempt;
+    const struct target *target = &s->request.target;
+    if (target->is_addr) {
+        attempt->answer = (struct resolve_answer){.status = RESOLVE_OK, .count = 1};
+        attempt->answer.addrs[0] = target->addr;
+        attempt->resolved = true;
+        return wake_resolve(s);
+    }
+    s->names = s->worker->names;
+    s->names->users++;
+    s->query = resolver_start(s->names->resolver, &target->name, &attempt->answer, on_resolved, s);
+    attempt->resolved = s->query == NULL;
+    return wake_resolve(s);
+}
+
+/* ---- VET ---- */
+
+static enum step enter_vet(struct session *s)
+{
+    struct attempt *attempt = s->attempt;
+    struct request *request = &s->request;
+    const struct chain chain = chain_of(s);
+    enum outcome outcome =
+        chain_approve(&chain, s->tenure->snapshot->host, &request->target, attempt->answer.addrs,
+                      attempt->answer.count, &request->decision, &attempt->approved);
+    if (outcome == OUTCOME_ALLOWED)
+        return STEP_CONNECT;
+    request->has_addr = request->decision.denied_addr.family != 0;
+    request->addr = request->decision.denied_addr;
+    return refuse(s, outcome);
+}
+
+/* ---- CONNECT ---- */
+
+static bool is_approved(const struct approved *approved, const struct addr *addr)
+{
+    for (uint32_t i = 0; i < approved->count; i++)
+        if (addr_eq(&approved->addrs[i], addr))
+            return true;
+    return false;
+}
+
+/* A kept upstream serves only this client, the same target, an address that is approved now, and
+ * requests that may be sent again if it turns out to be dead. */
+static bool can_reuse_upstream(struct session *s)
+{
+    look_at_idle_upstream(s);
+    return s->upstream.fd >= 0 && s->request.front == FRONT_HTTP && s->http->retryable &&
+           !s->http->wants_upgrade && target_eq(&s->upstream_target, &s->request.target) &&
+           is_approved(&s->attempt->approved, &s->upstream_addr);
+}
+
+static void on_connected(void *arg, const struct connected *connected)
+{
+    struct session *s = arg;
+    s->connector = NULL;
+    s->attempt->connection = *connected;
+    s->attempt->connected = true;
+    session_run(s);
+}
+
+static enum step enter_connect(struct session *s)
+{
+    if (can_reuse_upstream(s)) {
+        s->http->reused = true;
+        s->request.has_addr = true;
+        s->request.addr = s->upstream_addr;
+        return STEP_RECORD;
+    }
+    close_upstream(s);
+    if (s->http != NULL)
+        s->http->reused = false;
+    s->connector = connector_start(s->worker->loop, &s->attempt->approved,
+                                   session_config(s)->connect_timeout_ms, on_connected, s);
+    return STEP_WAIT;
+}
+
+static enum step wake_connect(struct session *s)
+{
+    struct attempt *attempt = s->attempt;
+    if (!attempt->connected)
+        return STEP_WAIT;
+    attempt->connected = false; /* the descriptor is the session's from here on */
+    s->request.has_addr = true;
+    s->request.addr = attempt->connection.addr;
+    s->cause = CLOSE_ERROR; /* should this be a second try that fails */
+    if (attempt->connection.outcome != OUTCOME_ALLOWED)
+        return refuse(s, attempt->connection.outcome);
+    stream_init(&s->upstream, attempt->connection.fd);
+    ev_io_set(&s->upstream_io, s->upstream.fd, 0);
+    s->upstream_target = s->request.target;
+    s->upstream_addr = s->request.addr;
+    return s->request.admitted ? STEP_EXCHANGE : STEP_RECORD; /* admitted: its second try */
+}
+
+/* ---- RECORD ---- */
+
+static void admit(struct session *s)
+{
+    s->request.admitted = true;
+    s->request.since = now_of(s);
+    s->request.since_ms = (int64_t)(now_of(s) * 1000.);
+    counter_add(&s->worker->counters.tunnels, 1);
+}
+
+static enum step enter_record(struct session *s)
+{
+    /* What was put in force while we resolved and connected applies to what begins now. */
+    if (!is_current(s) || s->worker->draining) {
+        drop_attempt(s);
+        if (s->http == NULL || !s->http->reused)
+            close_upstream(s);
+        s->request.has_addr = false;
+        return STEP_JUDGE;
+    }
+    const bool waits = audit_waits(s->worker->audit);
+    const uint64_t ticket = waits ? ++s->worker->last_ticket : 0;
+    if (waits) {
+        s->ticket = ticket;
+        TAILQ_INSERT_TAIL(&s->worker->waiting, s, waiting_link);
+    }
+    if (!report_admission(s, ticket)) {
+        forget_ticket(s);
+        return refuse(s, OUTCOME_AUDIT_FAILURE);
+    }
+    admit(s);
+    return waits ? STEP_WAIT : STEP_ANSWER;
+}
+
+static enum step wake_record(struct session *s)
+{
+    if (s->record_failed) {
+        /* The log has said itself that the record is lost; so it has nothing to close. */
+        s->request.admitted = false;
+        counter_add(&s->worker->counters.tunnels_closed, 1);
+        return refuse(s, OUTCOME_AUDIT_FAILURE);
+    }
+    return s->record_written ? STEP_ANSWER : STEP_WAIT;
+}
+
+void session_record_written(struct session *s, bool go)
+{
+    forget_ticket(s);
+    s->record_written = go;
+    s->record_failed = !go;
+    session_run(s);
+}
+
+/* ---- ANSWER ---- */
+
+static bool hello_matters(const struct session *s)
+{
+    const struct decision *decision = &s->request.decision;
+    bool strict;
+    return policy_sni_matters(&decision->ruling, &strict) ||
+           (decision->narrowed.policy != NULL && policy_sni_matters(&decision->narrowed, &strict));
+}
+
+static bool hello_is_required(const struct session *s)
+{
+    const struct decision *decision = &s->request.decision;
+    bool strict = false, narrowed_strict = false;
+    bool matters = policy_sni_matters(&decision->ruling, &strict) && strict;
+    if (decision->narrowed.policy != NULL)
+        matters |= policy_sni_matters(&decision->narrowed, &narrowed_strict) && narrowed_strict;
+    return matters;
+}
+
+static enum step enter_answer(struct session *s)
+{
+    s->proto->accept(s);
+    s->active = now_of(s);
+    if (s->request.front == FRONT_HTTP)
+        return STEP_EXCHANGE;
+    drop_attempt(s);
+    http_free(s->http);
+    s->http = NULL;
+    relay_init(&s->relay, &s->client, &s->upstream);
+    s->relay.up.held = hello_matters(s);
+    s->hello = (struct hello_scan){0};
+    s->began = 0;
+    return s->relay.up.held ? STEP_HELLO : STEP_RELAY;
+}
+
+/* ---- RELAY ---- */
+
+static double relay_deadline(const struct session *s)
+{
+    const struct gateway_config *config = session_config(s);
+    double idle = s->active + (double)config->idle_timeout_ms / 1000.;
+    double end = s->request.since + (double)config->tunnel_lifetime_ms / 1000.;
+    return config->tunnel_lifetime_ms != 0 && end < idle ? end : idle;
+}
+
+static enum step relay_late(struct session *s)
+{
+    const struct gateway_config *config = session_config(s);
+    double age = now_of(s) - s->request.since;
+    s->cause =
+        config->tunnel_lifetime_ms != 0 && age >= (double)config->tunnel_lifetime_ms / 1000. - .001
+            ? CLOSE_LIFETIME
+            : CLOSE_IDLE;
+    return STEP_CLOSE;
+}
+
+static void turn_relay(struct session *s)
+{
+    if (relay_turn(&s->relay, s->worker->scratch) > 0)
+        s->active = now_of(s);
+}
+
+static enum step wake_relay(struct session *s)
+{
+    turn_relay(s);
+    if (!relay_is_over(&s->relay))
+        return STEP_WAIT;
+    s->cause = s->relay.ended_first == RELAY_UPSTREAM ? CLOSE_UPSTREAM : CLOSE_CLIENT;
+    return STEP_CLOSE;
+}
+
+/* ---- HELLO ---- */
+
+/* The tunnel is open, so the client is told in the language that it has begun to speak. */
+static enum step end_tunnel(struct session *s, enum outcome outcome, const char *why, bool tls)
+{
+    uint8_t alert[7];
+    s->request.outcome = outcome;
+    s->request.why = why;
+    report_refusal(s);
+    note_tunnel_bytes(s);
+    if (tls) {
+        hello_alert(alert, 112);
+        stream_send(&s->client, (struct str){(const char *)alert, sizeof(alert)});
+    }
+    close_upstream(s);
+    s->cause = CLOSE_POLICY;
+    end_admission(s, s->cause);
+    return STEP_LEAVE;
+}
+
+static enum step judge_hello(struct session *s, const struct hello *hello)
+{
+    const struct chain chain = chain_of(s);
+    const struct question question = question_of(s);
+    if (hello->has_name && !hello->name_is_valid)
+        return end_tunnel(s, OUTCOME_SNI_MISMATCH, NULL, true);
+    if (hello->has_name) {
+        free(s->request.sni);
+        s->request.sni = strndup(hello->name.text, hello->name.len);
+    }
+    if (chain_judge_sni(&chain, &question, &s->request.decision,
+                        hello->has_name ? &hello->name : NULL) != OUTCOME_ALLOWED)
+        return end_tunnel(s, OUTCOME_SNI_MISMATCH, NULL, true);
+    return STEP_RELAY;
+}
+
+static enum step wake_hello(struct session *s)
+{
+    struct hello hello;
+    turn_relay(s);
+    const struct stream *client = &s->client;
+    const bool ended = client->eof || client->broken;
+    if (relay_is_over(&s->relay))
+        return wake_relay(s);
+    if (client->in.len == 0)
+        return ended ? STEP_RELAY : STEP_WAIT;
+    if (s->began <= 0)
+        s->began = now_of(s);
+    switch (hello_parse(buf_view(&client->in), &s->hello, &hello)) {
+    case HELLO_MORE:
+        return ended ? end_tunnel(s, OUTCOME_SNI_MISMATCH, NULL, true) : STEP_WAIT;
+    case HELLO_BAD:
+        return end_tunnel(s, OUTCOME_SNI_MISMATCH, NULL, true);
+    case HELLO_NOT_TLS:
+        return hello_is_required(s) ? end_tunnel(s, OUTCOME_SNI_MISMATCH, NULL, false) : STEP_RELAY;
+    case HELLO_PARSED:
+        return judge_hello(s, &hello);
+    }
+    return end_tunnel(s, OUTCOME_SNI_MISMATCH, NULL, true);
+}
+
+static enum step enter_relay(struct session *s)
+{
+    relay_release(&s->relay.up);
+    return wake_relay(s);
+}
+
+static double hello_deadline(const struct session *s)
+{
+    double end = relay_deadline(s);
+    double hello = s->began + (double)session_config(s)->header_timeout_ms / 1000.;
+    return s->began > 0 && hello < end ? hello : end;
+}
+
+static enum step hello_late(struct session *s)
+{
+    if (s->began > 0)
+        return end_tunnel(s, OUTCOME_TIMEOUT,
+                          "the TLS hello was not complete within header-timeout", true);
+    return relay_late(s);
+}
+
+/* ---- EXCHANGE ---- */
+
+static enum step wake_exchange(struct session *s)
+{
+    switch (exchange_turn(s)) {
+    case EXCHANGE_WAIT:
+        return STEP_WAIT;
+    case EXCHANGE_NEXT:
+        s->cause = CLOSE_UPSTREAM;
+        if (!s->http->upstream_stays)
+            close_upstream(s);
+        return STEP_READ;
+    case EXCHANGE_LEAVE:
+        s->cause = CLOSE_UPSTREAM;
+        return STEP_LEAVE;
+    case EXCHANGE_UPGRADED:
+        drop_attempt(s);
+        http_free(s->http);
+        s->http = NULL;
+        relay_init(&s->relay, &s->client, &s->upstream);
+        return STEP_RELAY;
+    case EXCHANGE_RETRY:
+        return STEP_CONNECT;
+    case EXCHANGE_REFUSED:
+        s->cause = s->request.outcome == OUTCOME_BAD_REQUEST ? CLOSE_CLIENT : CLOSE_ERROR;
+        return STEP_REFUSE;
+    case EXCHANGE_ABORTED:
+        /* Where the end of the connection is the end of the body, a FIN would make it look whole.
+         */
+        s->resets = s->http->head_passed && s->http->response_coding == HTTP_BODY_UNTIL_CLOSE;
+        return s->cause == CLOSE_CLIENT ? STEP_CLOSE : STEP_LEAVE;
+    }
+    return STEP_CLOSE;
+}
+
+static enum step enter_exchange(struct session *s)
+{
+    if (!s->http->reused)
+        drop_attempt(s);
+    exchange_begin(s);
+    return wake_exchange(s);
+}
+
+static double exchange_deadline(const struct session *s)
+{
+    double end = relay_deadline(s);
+    double gone = s->client_fin + CLIENT_FIN_S;
+    return s->client_fin > 0 && !s->http->head_passed && gone < end ? gone : end;
+}
+
+static enum step exchange_late(struct session *s)
+{
+    if (s->client_fin > 0 && !s->http->head_passed) {
+        s->cause = CLOSE_CLIENT;
+        return STEP_CLOSE;
+    }
+    enum step next = relay_late(s);
+    if (s->http->head_passed)
+        return next;
+    session_refuse_request(s, OUTCOME_TIMEOUT, 504, "the server did not answer in time");
+    return STEP_REFUSE;
+}
+
+/* ---- REFUSE, LEAVE, CLOSE ---- */
+
+static enum step leave(struct session *s)
+{
+    stream_flush(&s->client);
+    if (s->client.deaf)
+        return STEP_CLOSE;
+    if (s->client.out.len > 0)
+        return STEP_WAIT;
+    if (s->resets)
+        farewell_reset(&s->worker->farewells, take_fd(s, &s->client, &s->client_io));
+    else
+        farewell_linger(&s->worker->farewells, take_fd(s, &s->client, &s->client_io));
+    return STEP_CLOSE;
+}
+
+static enum step enter_leave(struct session *s)
+{
+    end_request(s, s->cause);
+    close_upstream(s);
+    buf_free(&s->client.in);
+    return leave(s);
+}
+
+static enum step enter_refuse(struct session *s)
+{
+    if (s->tenure == NULL)
+        (void)adopt_configuration(s); /* only for the record; the outcome stands */
+    drop_attempt(s);
+    report_refusal(s);
+    bool admitted = s->request.admitted;
+    end_admission(s, s->cause);
+    if (admitted || s->request.front != FRONT_HTTP)
+        close_upstream(s);
+    bool goes_on = s->proto != NULL && s->proto->refuse(s);
+    return goes_on && !s->client.deaf ? STEP_READ : STEP_LEAVE;
+}
+
+static double leave_deadline(const struct session *s)
+{
+    return s->entered + LEAVE_S;
+}
+
+static enum step to_close(struct session *s)
+{
+    (void)s;
+    return STEP_CLOSE;
+}
+
+/* ---- the table, and the one function that moves along it ---- */
+
+static const struct step_row step_rows[STEP_COUNT] = {
+    [STEP_READ] = {"READ", read_deadline, enter_read, wake_read, read_late},
+    [STEP_JUDGE] = {"JUDGE", NULL, enter_judge, NULL, NULL},
+    [STEP_RESOLVE] = {"RESOLVE", NULL, enter_resolve, wake_resolve, NULL},
+    [STEP_VET] = {"VET", NULL, enter_vet, NULL, NULL},
+    [STEP_CONNECT] = {"CONNECT", NULL, enter_connect, wake_connect, NULL},
+    [STEP_RECORD] = {"RECORD", NULL, enter_record, wake_record, NULL},
+    [STEP_ANSWER] = {"ANSWER", NULL, enter_answer, NULL, NULL},
+    [STEP_HELLO] = {"HELLO", hello_deadline, wake_hello, wake_hello, hello_late},
+    [STEP_RELAY] = {"RELAY", relay_deadline, enter_relay, wake_relay, relay_late},
+    [STEP_EXCHANGE] = {"EXCHANGE", exchange_deadline, enter_exchange, wake_exchange, exchange_late},
+    [STEP_REFUSE] = {"REFUSE", NULL, enter_refuse, NULL, NULL},
+    [STEP_LEAVE] = {"LEAVE", leave_deadline, enter_leave, leave, to_close},
+    [STEP_CLOSE] = {"CLOSE", NULL, NULL, NULL, NULL},
+};
+
+static void set_step(struct session *s, enum step step)
+{
+    if (s->worker->trace)
+        log_line("worker %u session %llu: %s -> %s", s->worker->index,
+                 (unsigned long long)s->number, step_rows[s->step].name, step_rows[step].name);
+    s->step = step;
+    s->entered = now_of(s);
+}
+
+static bool wants_input(const struct session *s, const struct stream *stream)
+{
+    switch (s->step) {
+    case STEP_READ:
+        return stream == &s->upstream ||
+               (stream->in.len < read_limit(s) && stream->out.len < UNANSWERED_MAX);
+    case STEP_HELLO:
+    case STEP_RELAY:
+        return relay_reads(&s->relay, stream);
+    case STEP_EXCHANGE:
+        return exchange_reads(s, stream);
+    case STEP_JUDGE:
+    case STEP_RESOLVE:
+    case STEP_VET:
+    case STEP_CONNECT:
+    case STEP_RECORD:
+    case STEP_ANSWER:
+    case STEP_REFUSE:
+    case STEP_LEAVE:
+    case STEP_CLOSE:
+    case STEP_COUNT:
+        break;
+    }
+    return false;
+}
+
+static void watch_stream(struct session *s, struct stream *stream, ev_io *io)
+{
+    int events = stream->fd >= 0 ? stream_interest(stream, wants_input(s, stream)) : 0;
+    if (ev_is_active(io) && (io->events & (EV_READ | EV_WRITE)) == events)
+        return;
+    if (!ev_is_active(io) && events == 0)
+        return;
+    ev_io_stop(s->worker->loop, io);
+    if (events == 0)
+        return;
+    ev_io_set(io, stream->fd, events);
+    ev_io_start(s->worker->loop, io);
+}
+
+/* Deadlines move with every byte, so the timer is left where it is while it fires early enough: it
+ * then finds that it is not time yet. */
+static void watch_time(struct session *s)
+{
+    const struct step_row *row = &step_rows[s->step];
+    double at = row->deadline != NULL ? row->deadline(s) : 0;
+    if (s->yields)
+        at = now_of(s);
+    if (s->timer_at > 0 && at > 0 && s->timer_at <= at)
+        return;
+    ev_timer_stop(s->worker->loop, &s->timer);
+    s->timer_at = at;
+    if (at <= 0)
+        return;
+    double after = at - now_of(s);
+    ev_timer_set(&s->timer, after > 0 ? after : 0., 0.);
+    ev_timer_start(s->worker->loop, &s->timer);
+}
+
+/* The only place where a session moves on, and where it ends. */
+static void proceed(struct session *s, enum step next)
+{
+    assert(!s->running);
+    s->running = true;
+    while (next != STEP_WAIT) {
+        set_step(s, next);
+        if (next == STEP_CLOSE) {
+            session_destroy(s);
+            return;
+        }
+        next = step_rows[next].enter(s);
+    }
+    s->running = false;
+    watch_stream(s, &s->client, &s->client_io);
+    watch_stream(s, &s->upstream, &s->upstream_io);
+    watch_time(s);
+}
+
+void session_run(struct session *s)
+{
+    const struct step_row *row = &step_rows[s->step];
+    s->turns = 0;
+    s->yields = false;
+    proceed(s, row->wake != NULL ? row->wake(s) : STEP_WAIT);
+}
+
+static void on_client(struct ev_loop *loop, ev_io *io, int revents)
+{
+    (void)loop;
+    struct session *s = io->data;
+    stream_ready(&s->client, revents);
+    session_run(s);
+}
+
+static void on_upstream(struct ev_loop *loop, ev_io *io, int revents)
+{
+    (void)loop;
+    struct session *s = io->data;
+    stream_ready(&s->upstream, revents);
+    session_run(s);
+}
+
+static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
+{
+    (void)revents;
+    struct session *s = timer->data;
+    const struct step_row *row = &step_rows[s->step];
+    double deadline = row->deadline != NULL ? row->deadline(s) : 0;
+    s->timer_at = 0;
+    if (s->yields)
+        session_run(s);
+    else if (deadline > 0 && ev_now(loop) >= deadline - .001)
+        proceed(s, row->late(s));
+    else
+        watch_time(s);
+}
+
+/* ---- from outside ---- */
+
+static void read_peer(struct session *s)
+{
+    struct sockaddr_storage addr;
+    socklen_t len = sizeof(addr);
+    struct ucred cred;
+    socklen_t cred_len = sizeof(cred);
+    if (getpeername(s->client.fd, (struct sockaddr *)&addr, &len) == 0 &&
+        addr_from_sockaddr((struct sockaddr *)&addr, &s->peer.addr, &s->peer.port))
+        return;
+    s->peer.addr = (struct addr){0};
+    s->peer.has_uid = getsockopt(s->client.fd, SOL_SOCKET, SO_PEERCRED, &cred, &cred_len) == 0;
+    s->peer.uid = s->peer.has_uid ? cred.uid : 0;
+    s->peer.pid = s->peer.has_uid ? cred.pid : 0;
+}
+
+void session_create(struct door *door, int fd, bool over_capacity)
+{
+    struct worker *worker = door->worker;
+    struct session *s = calloc(1, sizeof(*s));
+    if (s == NULL)
+        abort();
+    s->worker = worker;
+    s->door = door;
+    door->sessions++;
+    s->over_capacity = over_capacity;
+    s->cause = CLOSE_CLIENT;
+    s->number = atomic_load_explicit(&worker->counters.connections, memory_order_relaxed);
+    counter_add(&worker->counters.connections, 1);
+    workers_connection_opened(worker->team);
+    LIST_INSERT_HEAD(&worker->sessions, s, link);
+    request_reset(&s->request);
+    stream_init(&s->client, fd);
+    stream_tune(fd);
+    s->upstream.fd = -1;
+    ev_io_init(&s->client_io, on_client, fd, 0);
+    ev_io_init(&s->upstream_io, on_upstream, -1, 0);
+    ev_init(&s->timer, on_timer);
+    s->client_io.data = s->upstream_io.data = s->timer.data = s;
+    read_peer(s);
+    s->step = STEP_READ;
+    s->entered = s->active = s->began = now_of(s);
+    session_run(s);
+}
+
+void session_cut(struct session *s, enum close_cause cause)
+{
+    s->cause = cause;
+    proceed(s, STEP_CLOSE);
+}
+
+bool session_is_tunnel(const struct session *s)
+{
+    return s->request.admitted;
+}
+
+/* Judges what is open once more; the server name that was seen too. */
+static bool is_still_allowed(struct session *s)
+{
+    struct request *request = &s->request;
+    struct approved *approved = NULL;
+    const struct chain chain = chain_of(s);
+    const struct question question = question_of(s);
+    struct name sni;
+    if (!has_chain(s) || chain_judge(&chain, &question, &request->decision) != OUTCOME_ALLOWED)
+        return false;
+    approved = malloc(sizeof(*approved));
+    if (approved == NULL)
+        abort();
+    enum outcome outcome = chain_approve(&chain, s->tenure->snapshot->host, &request->target,
+                                         &request->addr, 1, &request->decision, approved);
+    free(approved);
+    if (outcome != OUTCOME_ALLOWED)
+        return false;
+    return request->sni == NULL || name_parse(&sni, str_of(request->sni)) != NAME_OK ||
+           chain_judge_sni(&chain, &question, &request->decision, &sni) == OUTCOME_ALLOWED;
+}
+
+void session_recheck(struct session *s)
+{
+    if (!s->request.admitted)
+        return;
+    /* The records keep the generation of the decision that they belong to. */
+    uint64_t generation = s->request.generation;
+    const struct policy *old_policy = s->identity.policy;
+    char *orphan = s->door->config == NULL && s->door->sandbox == NULL && old_policy != NULL
+                       ? strdup(policy_name(old_policy))
+                       : NULL;
+    enum outcome identified = adopt_configuration(s);
+    s->request.generation = generation;
+    if (orphan != NULL) {
+        /* Its listener is gone, and with it what said who this is: the policy's name remains. */
+        s->identity.policy = snapshot_policy(s->tenure->snapshot, orphan);
+        identified = OUTCOME_ALLOWED;
+        free(orphan);
+    }
+    if (identified != OUTCOME_ALLOWED || !is_still_allowed(s))
+        session_cut(s, CLOSE_POLICY);
+}
+
+void session_drain(struct session *s)
+{
+    if (s->step == STEP_READ && s->began <= 0)
+        session_run(s);
+}
+
+void session_describe(const struct session *s, struct tunnel_info *out, char host[NAME_MAX_LEN + 1],
+                      char addr[ADDR_TEXT_MAX])
+{
+    const struct request *request = &s->request;
+    const struct policy *policy = s->identity.policy != NULL ? s->identity.policy
+                                  : s->narrowing != NULL     ? s->narrowing->policy
+                                                             : NULL;
+    *out = (struct tunnel_info){
+        .sandbox = s->door->sandbox != NULL ? s->door->sandbox->name : NULL,
+        .client = s->identity.client_name,
+        .listener = s->door->name,
+        .policy = policy != NULL ? policy_name(policy) : NULL,
+        .generation = request->generation,
+        .front = request->front,
+        .host = target_host(host, &request->target),
+        .port = request->target.port,
+        .addr = addr_format(addr, &request->addr),
+        .bytes_up = request->bytes_up + s->relay.up.bytes,
+        .bytes_down = request->bytes_down + s->relay.down.bytes,
+        .since_ms = request->since_ms,
+        .duration_ms = (uint64_t)((now_of(s) - request->since) * 1000.),
+        .idle_ms = (uint64_t)((now_of(s) - s->active) * 1000.),
+    };
+    memcpy(out->id, request->id, sizeof(out->id));
+}

@@ -1,0 +1,193 @@
+/*
+ * One worker from within: what its sessions, doors and sandboxes share on their thread.
+ *
+ * Everything here belongs to one worker and is touched on its thread only, except where `_Atomic`
+ * says otherwise; so nothing here is locked. The control thread's view is session/worker.h.
+ */
+#ifndef SESSION_CORE_H
+#define SESSION_CORE_H
+
+#include "record/json.h"
+#include "session/mailbox.h"
+#include "session/request.h"
+#include "session/sandbox.h"
+#include "session/worker.h"
+#include "transport/farewell.h"
+#include "wire/http_head.h"
+
+#include <stdatomic.h>
+
+struct session;
+struct errand;
+struct budget;
+struct resolver;
+
+/*
+ * A worker's stay with a snapshot, counted by the requests that were judged under it. The counter
+ * is a plain integer, so that the data path has neither atomics nor locks.
+ */
+struct tenure {
+    struct snapshot *snapshot;
+    struct budget **budgets; /* one for each config->clients, in that order */
+    unsigned users;          /* requests, and one for being in force */
+};
+
+struct tenure *tenure_take(struct tenure *tenure);
+void tenure_leave(struct tenure *tenure);
+
+/* A resolver, counted by the questions that are out, so that a reload can replace it. */
+struct name_service {
+    struct resolver *resolver;
+    unsigned users;
+};
+
+void name_service_leave(struct name_service *service);
+
+/* The policy of a sandbox's own settings, counted by the requests that were judged under it. */
+struct narrowing {
+    struct policy *policy;
+    unsigned users;
+};
+
+struct narrowing *narrowing_create(struct policy *policy); /* takes over; NULL gives NULL */
+struct narrowing *narrowing_take(struct narrowing *narrowing);
+void narrowing_leave(struct narrowing *narrowing);
+
+/* A listener as one worker accepts from it. Lives until it is closed and its last session is gone.
+ */
+struct door {
+    LIST_ENTRY(door) link;
+    struct worker *worker;
+    struct listener *listener;
+    struct sandbox *sandbox; /* NULL for the gateway's own */
+    const struct config_listen
+        *config; /* of the worker's tenure; NULL for a sandbox's, and when closed */
+    char *name;  /* the [listen] section; NULL for a sandbox's */
+    ev_io readable;
+    unsigned sessions;
+    bool closed;
+};
+
+struct door *door_open(struct worker *worker, struct listener *listener, struct sandbox *sandbox);
+/* Stops accepting; sessions go on. */
+void door_close(struct door *door);
+void door_leave(struct door *door);
+/* Accepting begins again after descriptors had run out. */
+void doors_resume(struct worker *worker);
+
+struct sandbox {
+    LIST_ENTRY(sandbox) link;
+    struct workers *team;
+    struct worker *worker;
+    char *name, *client, *policy;
+    uint32_t uid;
+    int32_t pid;
+    void *owner;
+    struct narrowing *narrowing; /* the worker's from the attach mail on */
+    struct door *doors[SANDBOX_MAX_LISTENERS];
+    size_t door_count;
+};
+
+/* Ends it without its launcher's leave: the worker stops. */
+void sandbox_forget(struct sandbox *sandbox);
+
+/* Only the worker writes them, so an addition needs no locked instruction; anybody may read. */
+typedef _Atomic uint64_t worker_counter;
+
+static inline void counter_add(worker_counter *counter, uint64_t n)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+                          memory_order_relaxed);
+}
+
+struct worker_counters {
+    worker_counter connections, connections_closed;
+    worker_counter tunnels, tunnels_closed;
+    worker_counter bytes_up, bytes_down;
+    worker_counter requests[FRONT_COUNT][OUTCOME_COUNT];
+    worker_counter accept_pauses;
+};
+
+/* What the audit writer says about a record that a session waits for. */
+struct written {
+    uint64_t ticket;
+    bool go;
+};
+
+struct worker {
+    struct workers *team;
+    unsigned index;
+    pthread_t thread;
+    struct ev_loop *loop;
+    struct mailbox mailbox;
+    struct audit *audit;
+    bool trace, draining;
+
+    struct tenure *tenure;   /* in force */
+    struct tenure *prepared; /* between prepare and commit */
+    struct name_service *names, *prepared_names;
+    struct listener **prepared_listeners;
+
+    LIST_HEAD(, door) doors;
+    LIST_HEAD(, sandbox) sandboxes;
+    LIST_HEAD(, session) sessions;
+    TAILQ_HEAD(waiting, session) waiting; /* for their record to be on disk, by ticket */
+    uint64_t last_ticket;
+    ev_async written_wake;
+    pthread_mutex_t written_lock;
+    struct written *written; /* not yet looked at */
+    size_t written_count, written_cap;
+
+    struct farewells farewells;
+    ev_timer accept_pause;
+    double accept_pause_s;
+
+    /* Free between two calls; too big for the stack of every call or for every session. */
+    char *scratch; /* RELAY_CHUNK bytes */
+    struct http_request *http_request;
+    struct http_response *http_response;
+    struct json json;
+    uint8_t random[512];
+    size_t random_left;
+
+    struct worker_counters counters;
+    struct errand *drain; /* to be answered when nothing is left */
+};
+
+/* Everything but the thread and a snapshot: worker_prepare() and worker_commit() come next. */
+int worker_init(struct worker *worker, struct workers *team, unsigned index,
+                const struct workers_config *config, struct srt_err *err);
+/* After its thread has ended, or never began. */
+void worker_end(struct worker *worker);
+
+/* The two halves of a reload, on the worker's thread. The listeners' counts are taken over. */
+int worker_prepare(struct worker *worker, struct snapshot *snapshot, struct listener **listeners,
+                   struct srt_err *err);
+void worker_commit(struct worker *worker);
+void worker_abort(struct worker *worker);
+
+/* Every session for which `chosen` (NULL: all) says so. */
+void worker_cut(struct worker *worker, enum close_cause cause,
+                bool (*chosen)(const struct session *, const void *), const void *arg);
+
+/* A 26-character ULID: 48 bits of milliseconds, 80 of chance. */
+void worker_make_id(struct worker *worker, char out[REQUEST_ID_LEN + 1]);
+/* To be called whenever a session ended or became idle. */
+void worker_check_drained(struct worker *worker);
+
+/* audit_written_fn for tickets of the worker `arg`. */
+void worker_record_written(void *arg, uint64_t ticket, bool go);
+
+/* Connections of the whole team that are open, and its bound. */
+unsigned workers_connections(const struct workers *team);
+void workers_connection_opened(struct workers *team);
+void workers_connection_closed(struct workers *team);
+/* A constant of this process that a Via field shows, so that a request that comes round is known.
+ */
+const char *workers_loop_token(const struct workers *team);
+/* At most once a second for the whole team. */
+bool workers_may_complain(struct workers *team, double now);
+/* Copies the denial to the control thread; drops it when too many wait there. */
+void workers_post_denial(struct workers *team, const struct denial *denial);
+
+#endif

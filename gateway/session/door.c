@@ -1,0 +1,117 @@
+#include "session/session.h"
+
+#include "record/log.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    ACCEPT_TURN = 16, /* connections before others get their turn */
+    OVERFLOW = 256,   /* beyond max-connections so many are told so; more are closed at once */
+};
+
+#define PAUSE_FIRST_S 0.05
+#define PAUSE_LAST_S 1.0
+
+/* Descriptors have run out. Accepting would spin, since the listener stays readable; what is open
+ * goes on, and the kernel queues whoever comes. */
+static void pause_accepting(struct worker *worker, int error)
+{
+    struct door *door;
+    LIST_FOREACH(door, &worker->doors, link)
+    ev_io_stop(worker->loop, &door->readable);
+    if (ev_is_active(&worker->accept_pause))
+        return;
+    double pause = worker->accept_pause_s * 2;
+    worker->accept_pause_s = pause < PAUSE_FIRST_S  ? PAUSE_FIRST_S
+                             : pause > PAUSE_LAST_S ? PAUSE_LAST_S
+                                                    : pause;
+    ev_timer_set(&worker->accept_pause, worker->accept_pause_s, 0.);
+    ev_timer_start(worker->loop, &worker->accept_pause);
+    counter_add(&worker->counters.accept_pauses, 1);
+    if (workers_may_complain(worker->team, ev_now(worker->loop)))
+        log_line("cannot accept connections: %s; accepting pauses", strerror(error));
+}
+
+void doors_resume(struct worker *worker)
+{
+    struct door *door;
+    LIST_FOREACH(door, &worker->doors, link)
+    if (!door->closed)
+        ev_io_start(worker->loop, &door->readable);
+}
+
+/* False: no more for now. */
+static bool accept_one(struct door *door)
+{
+    struct worker *worker = door->worker;
+    int fd = accept4(listener_fd(door->listener), NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) {
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+            pause_accepting(worker, errno);
+        /* The others are about one connection that went before it was accepted (accept(2)). */
+        return errno == ECONNABORTED || errno == EINTR;
+    }
+    worker->accept_pause_s = 0;
+    const uint64_t max = worker->tenure->snapshot->config->max_connections;
+    const unsigned open = workers_connections(worker->team);
+    if (open >= max + OVERFLOW)
+        close(fd);
+    else
+        session_create(door, fd, open >= max);
+    return true;
+}
+
+static void on_readable(struct ev_loop *loop, ev_io *io, int revents)
+{
+    (void)loop, (void)revents;
+    struct door *door = io->data;
+    for (int turn = 0; turn < ACCEPT_TURN && accept_one(door); turn++)
+        ;
+}
+
+struct door *door_open(struct worker *worker, struct listener *listener, struct sandbox *sandbox)
+{
+    struct door *door = calloc(1, sizeof(*door));
+    if (door == NULL)
+        abort();
+    door->worker = worker;
+    door->listener = listener;
+    door->sandbox = sandbox;
+    ev_io_init(&door->readable, on_readable, listener_fd(listener), EV_READ);
+    door->readable.data = door;
+    LIST_INSERT_HEAD(&worker->doors, door, link);
+    if (!ev_is_active(&worker->accept_pause))
+        ev_io_start(worker->loop, &door->readable);
+    return door;
+}
+
+static void free_if_unused(struct door *door)
+{
+    if (!door->closed || door->sessions > 0)
+        return;
+    free(door->name);
+    free(door);
+}
+
+void door_close(struct door *door)
+{
+    assert(!door->closed);
+    ev_io_stop(door->worker->loop, &door->readable);
+    LIST_REMOVE(door, link);
+    listener_release(door->listener);
+    door->listener = NULL;
+    door->config = NULL;
+    door->closed = true;
+    free_if_unused(door);
+}
+
+void door_leave(struct door *door)
+{
+    assert(door->sessions > 0);
+    door->sessions--;
+    free_if_unused(door);
+}

@@ -1,0 +1,309 @@
+#include "session/exchange.h"
+
+#include "session/session.h"
+
+#include <assert.h>
+
+/*
+ * Each side's buffers hold at most RELAY_CHUNK and a little framing: a side is read only while what
+ * it would add to the other has room there.
+ */
+
+void exchange_begin(struct session *session)
+{
+    struct http *http = session->http;
+    http->scan = (struct http_scan){0};
+    http->head_passed = http->closes = http->upstream_stays = http->body_given_up = false;
+    http->response = (struct http_body_in){.done = false};
+    session->client_fin = 0;
+    if (http->reused)
+        buf_append(&session->upstream.out, buf_view(&http->forward)); /* may be needed once more */
+    else
+        buf_move(&session->upstream.out, &http->forward);
+}
+
+static enum exchange_result abort_by(struct session *session, enum close_cause cause)
+{
+    session->cause = cause;
+    return EXCHANGE_ABORTED;
+}
+
+static enum exchange_result refuse(struct session *session, enum outcome outcome, const char *why)
+{
+    if (session->http->head_passed)
+        return abort_by(session, outcome == OUTCOME_BAD_REQUEST ? CLOSE_CLIENT : CLOSE_ERROR);
+    session->request.outcome = outcome;
+    session->request.why = why;
+    return EXCHANGE_REFUSED;
+}
+
+/* ---- the request's body ---- */
+
+static bool feed_request(struct session *session)
+{
+    struct http *http = session->http;
+    struct buf *in = &session->client.in, *out = &session->upstream.out;
+    while (!http->body.done && in->len > 0 && out->len < RELAY_CHUNK) {
+        size_t used = 0;
+        struct str data;
+        if (!http_body_feed(&http->body, buf_view(in), &used, &data))
+            return false;
+        http_body_write(out, http->body_coding, data);
+        session->request.bytes_up += data.len;
+        buf_take(in, used);
+        if (http->body.done)
+            http_body_finish(out, http->body_coding);
+    }
+    return true;
+}
+
+/* True when something moved; `*result` when the exchange cannot go on. */
+static bool pump_request(struct session *session, enum exchange_result *result)
+{
+    struct http *http = session->http;
+    struct stream *client = &session->client, *upstream = &session->upstream;
+    size_t waiting = upstream->out.len;
+    stream_flush(upstream);
+    if (upstream->deaf)
+        http->body_given_up = true; /* an answer may have come all the same (RFC 9112 9.5) */
+    if (http->body.done || http->body_given_up) {
+        /* Only to learn that the client is gone, or what it asks for next. */
+        bool more = stream_fill(client, session_config(session)->max_header_bytes) > 0;
+        if (http->body_given_up && !http->body.done)
+            buf_free(&client->in); /* nobody wants the rest */
+        return more || upstream->out.len < waiting;
+    }
+    bool moved = upstream->out.len < waiting;
+    if (upstream->out.len < RELAY_CHUNK) {
+        size_t before = client->in.len;
+        moved |= stream_fill(client, RELAY_CHUNK) > 0;
+        if (!feed_request(session))
+            *result = refuse(session, OUTCOME_BAD_REQUEST, "the chunked coding is broken");
+        moved |= client->in.len != before;
+        stream_flush(upstream);
+    }
+    if (client->eof && client->in.len == 0 && !http->body.done && *result == EXCHANGE_WAIT)
+        *result = abort_by(session, CLOSE_CLIENT);
+    return moved;
+}
+
+/* ---- the response's head ---- */
+
+static void append_field(struct buf *out, struct str name, struct str value)
+{
+    buf_append(out, name);
+    buf_append(out, STR(": "));
+    buf_append(out, value);
+    buf_append(out, STR("\r\n"));
+}
+
+static void append_status(struct buf *out, const struct http_response *head)
+{
+    buf_printf(out, "HTTP/1.1 %d ", head->status);
+    buf_append(out, head->reason);
+    buf_append(out, STR("\r\n"));
+}
+
+static void append_fields(struct buf *out, const struct http_response *head)
+{
+    for (size_t i = 0; i < head->field_count; i++)
+        if (!head->fields[i].hop_by_hop && !http_is_own(head->fields[i].name))
+            append_field(out, head->fields[i].name, head->fields[i].value);
+    buf_append(out, STR("Via: "));
+    for (size_t i = 0; i < head->field_count; i++)
+        if (str_ieq(head->fields[i].name, STR("Via")) && head->fields[i].value.len > 0) {
+            buf_append(out, head->fields[i].value);
+            buf_append(out, STR(", "));
+        }
+    buf_append(out, STR("1.1 srt-gateway\r\n"));
+}
+
+/* HTTP/1.0 knows neither chunks nor interim answers: there the end of the connection is the end. */
+static enum http_body coding_for(const struct http *http, enum http_body body)
+{
+    if (body == HTTP_BODY_CHUNKED || body == HTTP_BODY_UNTIL_CLOSE)
+        return http->minor > 0 ? HTTP_BODY_CHUNKED : HTTP_BODY_UNTIL_CLOSE;
+    return body;
+}
+
+static void pass_head(struct session *session, const struct http_response *head)
+{
+    struct http *http = session->http;
+    struct buf *out = &session->client.out;
+    http->head_passed = true;
+    http->reused = false; /* too late for another try */
+    buf_free(&http->forward);
+    http_body_begin(&http->response, head->body, head->length);
+    http->response_coding = coding_for(http, head->body);
+    http->closes =
+        !http->keep_alive || http->response_coding == HTTP_BODY_UNTIL_CLOSE || !http->body.done;
+    http->upstream_stays = head->keep_alive && head->body != HTTP_BODY_UNTIL_CLOSE;
+
+    append_status(out, head);
+    append_fields(out, head);
+    if (head->has_length && head->body != HTTP_BODY_CHUNKED)
+        buf_printf(out, "Content-Length: %llu\r\n", (unsigned long long)head->length);
+    else if (http->response_coding == HTTP_BODY_CHUNKED)
+        buf_append(out, STR("Transfer-Encoding: chunked\r\n"));
+    buf_append(out, http->closes ? STR("Connection: close\r\n\r\n") : STR("\r\n"));
+}
+
+/* RFC 9110 15.2: passed on to those who know it. */
+static void pass_interim(struct session *session, const struct http_response *head)
+{
+    struct buf *out = &session->client.out;
+    if (session->http->minor == 0)
+        return;
+    append_status(out, head);
+    append_fields(out, head);
+    buf_append(out, STR("\r\n"));
+}
+
+static enum exchange_result pass_upgrade(struct session *session, const struct http_response *head)
+{
+    struct buf *out = &session->client.out;
+    if (!session->http->wants_upgrade || head->upgrade.p == NULL)
+        return refuse(session, OUTCOME_BAD_RESPONSE, "101 without having been asked to upgrade");
+    session->http->head_passed = true;
+    append_status(out, head);
+    append_fields(out, head);
+    buf_append(out, STR("Connection: upgrade\r\n"));
+    append_field(out, STR("Upgrade"), head->upgrade);
+    buf_append(out, STR("\r\n"));
+    buf_take(&session->upstream.in, head->size);
+    return EXCHANGE_UPGRADED;
+}
+
+static enum exchange_result head_missing(struct session *session)
+{
+    const struct stream *upstream = &session->upstream;
+    if (!upstream->eof && !upstream->broken)
+        return EXCHANGE_WAIT;
+    if (session->http->reused && upstream->in.len == 0)
+        return EXCHANGE_RETRY;
+    return refuse(session, OUTCOME_BAD_RESPONSE,
+                  upstream->in.len == 0 ? "the server closed the connection without an answer"
+                                        : "the server closed the connection within the head");
+}
+
+static enum exchange_result read_response(struct session *session)
+{
+    struct http *http = session->http;
+    struct buf *in = &session->upstream.in;
+    struct http_response *head = session->worker->http_response;
+    struct http_fault fault = {0};
+    while (!http->head_passed && session->client.out.len < RELAY_CHUNK) {
+        enum http_result parsed =
+            in->len == 0
+                ? HTTP_MORE
+                : http_parse_response(buf_view(in), session_config(session)->max_header_bytes,
+                                      http->head, &http->scan, head, &fault);
+        if (parsed == HTTP_MORE)
+            return head_missing(session);
+        if (parsed == HTTP_REFUSED)
+            return refuse(session, OUTCOME_BAD_RESPONSE, fault.why);
+        http->scan = (struct http_scan){0};
+        if (head->status == 101)
+            return pass_upgrade(session, head);
+        if (head->status < 200)
+            pass_interim(session, head);
+        else
+            pass_head(session, head);
+        buf_take(in, head->size);
+    }
+    return EXCHANGE_WAIT;
+}
+
+/* ---- the response's body ---- */
+
+static enum exchange_result feed_response(struct session *session)
+{
+    struct http *http = session->http;
+    struct stream *upstream = &session->upstream;
+    struct buf *in = &upstream->in, *out = &session->client.out;
+    while (!http->response.done && in->len > 0 && out->len < RELAY_CHUNK) {
+        size_t used = 0;
+        struct str data;
+        if (!http_body_feed(&http->response, buf_view(in), &used, &data))
+            return refuse(session, OUTCOME_BAD_RESPONSE, "the chunked coding is broken");
+        http_body_write(out, http->response_coding, data);
+        session->request.bytes_down += data.len;
+        buf_take(in, used);
+    }
+    if (!http->response.done && in->len == 0) {
+        if (upstream->broken || (upstream->eof && http->response.kind != HTTP_BODY_UNTIL_CLOSE))
+            return abort_by(session, CLOSE_UPSTREAM); /* cut short, and must not look whole */
+        if (upstream->eof)
+            http->response.done = true;
+    }
+    return EXCHANGE_WAIT;
+}
+
+static enum exchange_result through(struct session *session)
+{
+    struct http *http = session->http;
+    struct stream *upstream = &session->upstream;
+    http_body_finish(&session->client.out, http->response_coding);
+    stream_flush(&session->client);
+    /* What a server says unasked belongs to nobody's request: such a connection is not used again.
+     */
+    if (!http->body.done || upstream->in.len > 0 || upstream->eof || upstream->deaf)
+        http->upstream_stays = false;
+    return http->closes || !http->body.done ? EXCHANGE_LEAVE : EXCHANGE_NEXT;
+}
+
+static bool pump_response(struct session *session, enum exchange_result *result)
+{
+    struct http *http = session->http;
+    struct stream *client = &session->client, *upstream = &session->upstream;
+    size_t waiting = client->out.len;
+    stream_flush(client);
+    bool moved = client->out.len < waiting;
+    if (client->deaf || client->broken) {
+        *result = abort_by(session, CLOSE_CLIENT);
+        return moved;
+    }
+    if (client->out.len >= RELAY_CHUNK)
+        return moved;
+    size_t before = upstream->in.len;
+    size_t came = stream_fill(upstream, RELAY_CHUNK);
+    bool was_in_head = !http->head_passed;
+    if (was_in_head)
+        *result = read_response(session);
+    if (*result == EXCHANGE_WAIT && http->head_passed)
+        *result = feed_response(session);
+    stream_flush(client);
+    if (*result == EXCHANGE_WAIT && http->head_passed && http->response.done)
+        *result = through(session);
+    return moved || came > 0 || upstream->in.len != before || was_in_head != !http->head_passed;
+}
+
+enum exchange_result exchange_turn(struct session *session)
+{
+    const struct request *request = &session->request;
+    const uint64_t limit = request->bytes_up + request->bytes_down + RELAY_TURN_BYTES;
+    enum exchange_result result = EXCHANGE_WAIT;
+    bool moving = true;
+    while (moving && result == EXCHANGE_WAIT && request->bytes_up + request->bytes_down < limit) {
+        moving = pump_request(session, &result);
+        if (result == EXCHANGE_WAIT)
+            moving |= pump_response(session, &result);
+        if (moving)
+            session->active = ev_now(session->worker->loop);
+    }
+    /* What is left may be in our own buffers, of which no watcher will tell. */
+    session->yields = moving && result == EXCHANGE_WAIT;
+    if (session->client.eof && session->client_fin <= 0)
+        session->client_fin = ev_now(session->worker->loop);
+    return result;
+}
+
+bool exchange_reads(const struct session *session, const struct stream *stream)
+{
+    const struct http *http = session->http;
+    if (stream == &session->upstream)
+        return session->client.out.len < RELAY_CHUNK && stream->in.len < RELAY_CHUNK;
+    if (http->body.done || http->body_given_up)
+        return stream->in.len < session_config(session)->max_header_bytes;
+    return session->upstream.out.len < RELAY_CHUNK && stream->in.len < RELAY_CHUNK;
+}

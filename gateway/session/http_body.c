@@ -1,0 +1,62 @@
+#include "session/http_body.h"
+
+void http_body_begin(struct http_body_in *body, enum http_body kind, uint64_t length)
+{
+    *body = (struct http_body_in){.kind = kind, .left = length};
+    chunked_init(&body->chunked);
+    body->done = kind == HTTP_BODY_NONE || (kind == HTTP_BODY_LENGTH && length == 0);
+}
+
+static bool feed_chunked(struct http_body_in *body, struct str in, size_t *used, struct str *data)
+{
+    *data = (struct str){in.p, 0};
+    switch (chunked_feed(&body->chunked, in, used, data)) {
+    case CHUNKED_BAD:
+        return false;
+    case CHUNKED_DONE:
+        body->done = true;
+        data->len = 0;
+        return true;
+    case CHUNKED_MORE:
+        data->len = 0;
+        return true;
+    case CHUNKED_DATA:
+        return true;
+    }
+    return false;
+}
+
+bool http_body_feed(struct http_body_in *body, struct str in, size_t *used, struct str *data)
+{
+    if (body->kind == HTTP_BODY_CHUNKED)
+        return feed_chunked(body, in, used, data);
+    size_t n = in.len;
+    if (body->kind == HTTP_BODY_LENGTH && n > body->left)
+        n = (size_t)body->left;
+    *used = n;
+    *data = (struct str){in.p, n};
+    if (body->kind == HTTP_BODY_LENGTH) {
+        body->left -= n;
+        body->done = body->left == 0;
+    }
+    return true;
+}
+
+void http_body_write(struct buf *out, enum http_body kind, struct str data)
+{
+    if (data.len == 0)
+        return; /* a chunk of size zero would be the end */
+    if (kind != HTTP_BODY_CHUNKED) {
+        buf_append(out, data);
+        return;
+    }
+    buf_printf(out, "%zx\r\n", data.len);
+    buf_append(out, data);
+    buf_append(out, STR("\r\n"));
+}
+
+void http_body_finish(struct buf *out, enum http_body kind)
+{
+    if (kind == HTTP_BODY_CHUNKED)
+        buf_append(out, STR("0\r\n\r\n"));
+}

@@ -1,0 +1,132 @@
+#include "session/identity.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <stdlib.h>
+
+enum kind { KIND_UID, KIND_TOKEN, KIND_SOURCE, KIND_ANYBODY, KIND_COUNT };
+
+void credentials_set(struct credentials *credentials, struct str secret)
+{
+    credentials->given = true;
+    if (EVP_Digest(secret.p, secret.len, credentials->sha256, NULL, EVP_sha256(), NULL) != 1)
+        abort();
+}
+
+/* The strongest thing that a [client] asks for decides when it is tried. */
+static enum kind kind_of(const struct config_client *client)
+{
+    if (client->has_uid)
+        return KIND_UID;
+    if (client->has_token)
+        return KIND_TOKEN;
+    return client->has_source ? KIND_SOURCE : KIND_ANYBODY;
+}
+
+static bool token_matches(const struct config_client *client, const struct credentials *credentials)
+{
+    return credentials->given && CRYPTO_memcmp(client->token_sha256, credentials->sha256,
+                                               sizeof(client->token_sha256)) == 0;
+}
+
+/* Everything that the section asks for has to be true. */
+static bool client_matches(const struct config_client *client, const struct peer *peer,
+                           const struct credentials *credentials)
+{
+    if (client->has_uid && !(peer->has_uid && peer->uid == client->uid))
+        return false;
+    if (client->has_token && !token_matches(client, credentials))
+        return false;
+    return !client->has_source ||
+           (peer->addr.family != 0 && cidr_contains(&client->source, &peer->addr));
+}
+
+static const struct config_client *find_client(const struct gateway_config *config, enum kind kind,
+                                               const struct peer *peer,
+                                               const struct credentials *credentials)
+{
+    for (size_t i = 0; i < config->client_count; i++)
+        if (kind_of(&config->clients[i]) == kind &&
+            client_matches(&config->clients[i], peer, credentials))
+            return &config->clients[i];
+    return NULL;
+}
+
+/* One that has a token, whatever else it asks for; for auth = token. */
+static const struct config_client *find_bearer(const struct gateway_config *config,
+                                               const struct peer *peer,
+                                               const struct credentials *credentials)
+{
+    for (size_t i = 0; i < config->client_count; i++)
+        if (config->clients[i].has_token && client_matches(&config->clients[i], peer, credentials))
+            return &config->clients[i];
+    return NULL;
+}
+
+static const struct policy *policy_named(const struct snapshot *snapshot, const char *name)
+{
+    return name != NULL ? snapshot_policy(snapshot, name) : NULL;
+}
+
+static void take_client(const struct snapshot *snapshot, const struct config_client *client,
+                        const char *policy, struct identity *out)
+{
+    out->client = client;
+    out->client_name = client != NULL ? client->name : NULL;
+    out->policy =
+        policy_named(snapshot, policy != NULL || client == NULL ? policy : client->policy);
+}
+
+/* The launcher's uid was judged when it attached; here it only finds the budgets again. */
+static void take_sandbox(const struct snapshot *snapshot, const struct attached *attached,
+                         struct identity *out)
+{
+    const struct credentials none = {0};
+    const struct peer launcher = {.has_uid = true, .uid = attached->uid};
+    out->client = find_client(snapshot->config, KIND_UID, &launcher, &none);
+    out->client_name = out->client != NULL ? out->client->name : attached->client;
+    out->policy = policy_named(snapshot, attached->policy);
+    out->narrowed_only = attached->policy == NULL;
+}
+
+enum outcome identity_find(const struct snapshot *snapshot, const struct config_listen *listen,
+                           const struct attached *attached, const struct peer *peer,
+                           const struct credentials *credentials, struct identity *out)
+{
+    const struct gateway_config *config = snapshot->config;
+    const enum outcome missing = credentials->given ? OUTCOME_AUTH_FAILED : OUTCOME_AUTH_REQUIRED;
+    *out = (struct identity){0};
+    if (attached != NULL) {
+        take_sandbox(snapshot, attached, out);
+        return OUTCOME_ALLOWED;
+    }
+    if (listen->auth == AUTH_TOKEN) {
+        const struct config_client *bearer = find_bearer(config, peer, credentials);
+        if (bearer == NULL)
+            return missing;
+        take_client(snapshot, bearer, listen->policy, out);
+        return OUTCOME_ALLOWED;
+    }
+    if (listen->policy != NULL) {
+        take_client(snapshot, NULL, listen->policy, out);
+        return OUTCOME_ALLOWED;
+    }
+    for (enum kind kind = KIND_UID; kind < KIND_COUNT; kind++) {
+        const struct config_client *client = find_client(config, kind, peer, credentials);
+        if (client != NULL) {
+            take_client(snapshot, client, NULL, out);
+            return OUTCOME_ALLOWED;
+        }
+    }
+    return missing;
+}
+
+bool identity_uses_tokens(const struct snapshot *snapshot, const struct config_listen *listen)
+{
+    if (listen == NULL || (listen->policy != NULL && listen->auth != AUTH_TOKEN))
+        return false;
+    for (size_t i = 0; i < snapshot->config->client_count; i++)
+        if (snapshot->config->clients[i].has_token)
+            return true;
+    return listen->auth == AUTH_TOKEN;
+}

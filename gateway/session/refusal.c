@@ -1,0 +1,139 @@
+#include "session/refusal.h"
+
+#include "session/session.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+enum { TEXT_MAX = 1024 };
+
+static void malformed_texts(const struct request *request, char *message, size_t message_size,
+                            char *next_step, size_t next_step_size)
+{
+    const bool server = request->outcome == OUTCOME_BAD_RESPONSE || request->http_status == 504;
+    const char *what = request->outcome == OUTCOME_UNSUPPORTED    ? "unsupported request"
+                       : request->outcome == OUTCOME_BAD_RESPONSE ? "unusable response"
+                       : request->outcome == OUTCOME_TIMEOUT      ? "too slow"
+                                                                  : "malformed request";
+    snprintf(message, message_size, "%s: %s", what, request->why);
+    snprintf(next_step, next_step_size, "%s",
+             server ? "The fault is at the server; try again later" : "Correct the request");
+}
+
+void refusal_texts(const struct session *session, char *message, size_t message_size,
+                   char *next_step, size_t next_step_size)
+{
+    const struct request *request = &session->request;
+    assert(request->outcome != OUTCOME_ALLOWED);
+    if (request->why != NULL) {
+        malformed_texts(request, message, message_size, next_step, next_step_size);
+        return;
+    }
+    const struct target *target = request->has_target ? &request->target : NULL;
+    if (target == NULL) {
+        snprintf(message, message_size, "%s", outcome_row(request->outcome)->word);
+        snprintf(next_step, next_step_size, "Send a complete request");
+        return;
+    }
+    decision_message(&request->decision, target, request->outcome, message, message_size);
+    decision_next_step(&request->decision, target, request->outcome, next_step, next_step_size);
+}
+
+/* A string of RFC 8941 3.3.3: printable ASCII, with backslash and quote escaped. */
+static void append_quoted(struct buf *out, const char *text)
+{
+    buf_append(out, STR("\""));
+    for (const char *p = text; *p != '\0'; p++) {
+        if (*p == '"' || *p == '\\')
+            buf_append(out, STR("\\"));
+        buf_append(out, *p >= ' ' && *p <= '~' ? (struct str){p, 1} : STR("?"));
+    }
+    buf_append(out, STR("\""));
+}
+
+static const char *policy_word(const struct session *session)
+{
+    const struct ruling *ruling = &session->request.decision.ruling;
+    const struct policy *policy = session->identity.policy;
+    if (ruling->policy != NULL)
+        policy = ruling->policy;
+    return policy != NULL ? policy_name(policy) : NULL;
+}
+
+static void write_json(const struct session *session, const char *message, const char *next_step,
+                       struct json *json)
+{
+    const struct request *request = &session->request;
+    const struct outcome_row *row = outcome_row(request->outcome);
+    const struct ruling *ruling = &request->decision.ruling;
+    char host[NAME_MAX_LEN + 1], id[RULE_ID_MAX];
+    json_reset(json);
+    json_object_open(json, NULL);
+    json_text(json, "error", str_of(row->policy ? "blocked" : "failed"));
+    json_text(json, "reason", str_of(row->word));
+    if (request->has_target) {
+        json_text(json, "host", str_of(target_host(host, &request->target)));
+        json_number(json, "port", request->target.port);
+    } else {
+        json_none(json, "host");
+        json_none(json, "port");
+    }
+    json_text(json, "policy", str_of(policy_word(session)));
+    json_text(json, "rule", str_of(ruling->rule != NULL ? rule_id(ruling->rule, id) : NULL));
+    json_text(json, "request_id", str_of(request->id));
+    json_text(json, "message", str_of(message));
+    json_text(json, "next_step", str_of(next_step));
+    json_text(json, "docs", str_of(ruling->policy != NULL ? policy_docs(ruling->policy) : NULL));
+    json_object_close(json);
+    json_newline(json);
+}
+
+static int status_of(const struct request *request)
+{
+    return request->http_status != 0 ? request->http_status
+                                     : outcome_row(request->outcome)->http_status;
+}
+
+static void append_body_head(struct buf *out, const char *type, size_t len)
+{
+    buf_printf(out, "Content-Type: %s\r\nContent-Length: %zu\r\n\r\n", type, len);
+}
+
+void refusal_send_http(struct session *session, bool keeps_connection)
+{
+    const struct request *request = &session->request;
+    const struct outcome_row *row = outcome_row(request->outcome);
+    const bool bodiless = session->http != NULL && session->http->parsed && session->http->head;
+    const int status = status_of(request);
+    struct buf *out = &session->client.out;
+    char message[TEXT_MAX], next_step[TEXT_MAX];
+    refusal_texts(session, message, sizeof(message), next_step, sizeof(next_step));
+
+    buf_printf(out, "HTTP/1.1 %d %s\r\n", status,
+               row->policy ? "Blocked by policy" : http_status_phrase(status));
+    buf_printf(out, "Proxy-Status: srt-gateway; error=%s; details=", row->proxy_error);
+    append_quoted(out, message);
+    buf_append(out, STR("\r\n"));
+    if (row->policy)
+        buf_append(out, STR("X-Proxy-Error: blocked-by-allowlist\r\n"));
+    if (status == 407)
+        buf_append(out,
+                   STR("Proxy-Authenticate: Basic realm=\"srt-gateway\", charset=\"UTF-8\"\r\n"));
+    if (status == 429 || status == 503)
+        buf_append(out, STR("Retry-After: 1\r\n"));
+    buf_append(out, STR("Cache-Control: no-store\r\n"));
+    buf_append(out, keeps_connection ? STR("") : STR("Connection: close\r\n"));
+    if (request->prefers_text) {
+        append_body_head(out, "text/plain; charset=utf-8",
+                         strlen(message) + strlen(next_step) + sizeof(request->id) + 2);
+        if (!bodiless)
+            buf_printf(out, "%s\n%s\n%s\n", message, next_step, request->id);
+    } else {
+        struct json *json = &session->worker->json;
+        write_json(session, message, next_step, json);
+        append_body_head(out, "application/json", json->len);
+        if (!bodiless)
+            buf_append(out, (struct str){json->data, json->len});
+    }
+    stream_flush(&session->client);
+}

@@ -1,0 +1,160 @@
+#include "session/report.h"
+
+#include "record/audit.h"
+#include "record/event.h"
+#include "session/refusal.h"
+#include "session/session.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+enum { TEXT_MAX = 1024, PEER_TEXT_MAX = ADDR_TEXT_MAX + 16 };
+
+static const char *const close_words[] = {
+    [CLOSE_CLIENT] = "client",     [CLOSE_UPSTREAM] = "upstream", [CLOSE_IDLE] = "idle",
+    [CLOSE_LIFETIME] = "lifetime", [CLOSE_POLICY] = "policy",     [CLOSE_CUT] = "cut",
+    [CLOSE_DRAIN] = "drain",       [CLOSE_LIMIT] = "limit",       [CLOSE_DETACH] = "detach",
+    [CLOSE_ERROR] = "error",
+};
+
+static const char *peer_text(const struct peer *peer, char out[PEER_TEXT_MAX])
+{
+    char addr[ADDR_TEXT_MAX];
+    if (peer->addr.family != 0) {
+        addr_format(addr, &peer->addr);
+        if (peer->addr.family == 6)
+            snprintf(out, PEER_TEXT_MAX, "[%s]:%u", addr, peer->port);
+        else
+            snprintf(out, PEER_TEXT_MAX, "%s:%u", addr, peer->port);
+    } else if (peer->has_uid) {
+        snprintf(out, PEER_TEXT_MAX, "uid=%u,pid=%d", peer->uid, peer->pid);
+    } else {
+        return NULL;
+    }
+    return out;
+}
+
+static const char *sandbox_name(const struct session *session)
+{
+    return session->door->sandbox != NULL ? session->door->sandbox->name : NULL;
+}
+
+/* The policy that the client is under; a private gateway has none but the sandbox's settings. */
+static const char *session_policy_name(const struct session *session)
+{
+    const struct policy *policy = session->identity.policy;
+    if (policy == NULL && session->narrowing != NULL)
+        policy = session->narrowing->policy;
+    return policy != NULL ? policy_name(policy) : NULL;
+}
+
+/* What both kinds of record begin with; `peer` is needed as long as the result. */
+static struct event_request describe(const struct session *session, char peer[PEER_TEXT_MAX])
+{
+    const struct request *request = &session->request;
+    return (struct event_request){
+        .id = str_of(request->id),
+        .sandbox = str_of(sandbox_name(session)),
+        .client = str_of(session->identity.client_name),
+        .listener = str_of(session->door->name),
+        .policy = str_of(session_policy_name(session)),
+        .generation = request->generation,
+        .peer = str_of(peer_text(&session->peer, peer)),
+        .front = request->front < FRONT_COUNT ? front_word(request->front) : NULL,
+        .method = str_of(request->method),
+        .path = str_of(request->path),
+        .target = request->has_target ? &request->target : NULL,
+        .host_text = {request->host_text, request->host_text_len},
+        .port_text = request->port_text,
+    };
+}
+
+static void write_decision(struct session *session, const char *message)
+{
+    const struct request *request = &session->request;
+    char peer[PEER_TEXT_MAX];
+    const struct event_request event = describe(session, peer);
+    struct json *json = &session->worker->json;
+    json_reset(json);
+    event_decision(json, &event, request->outcome, &request->decision,
+                   request->has_addr ? &request->addr : NULL, str_of(message));
+}
+
+static struct str written(const struct session *session)
+{
+    return (struct str){session->worker->json.data, session->worker->json.len};
+}
+
+static void count_outcome(struct session *session)
+{
+    const struct request *request = &session->request;
+    if (request->front < FRONT_COUNT)
+        counter_add(&session->worker->counters.requests[request->front][request->outcome], 1);
+}
+
+bool report_admission(struct session *session, uint64_t ticket)
+{
+    struct worker *worker = session->worker;
+    assert(session->request.outcome == OUTCOME_ALLOWED);
+    write_decision(session, NULL);
+    if (!audit_submit(worker->audit, written(session), ticket != 0 ? worker_record_written : NULL,
+                      worker, ticket))
+        return false;
+    count_outcome(session);
+    return true;
+}
+
+static void tell_launcher(struct session *session, const char *message, const char *next_step)
+{
+    const struct request *request = &session->request;
+    const struct rule *rule = request->decision.ruling.rule;
+    char host[NAME_MAX_LEN + 1], id[RULE_ID_MAX];
+    if (session->door->sandbox == NULL)
+        return;
+    workers_post_denial(
+        session->worker->team,
+        &(struct denial){
+            .owner = session->door->sandbox->owner,
+            .ts_ms = (int64_t)(ev_now(session->worker->loop) * 1000.),
+            .host = request->has_target ? target_host(host, &request->target) : NULL,
+            .port = request->has_target ? request->target.port : request->port_text,
+            .front = request->front,
+            .reason = request->outcome,
+            .rule = rule != NULL ? rule_id(rule, id) : NULL,
+            .policy = session_policy_name(session),
+            .message = message,
+            .next_step = next_step,
+            .request_id = request->id,
+        });
+}
+
+void report_refusal(struct session *session)
+{
+    char message[TEXT_MAX], next_step[TEXT_MAX];
+    refusal_texts(session, message, sizeof(message), next_step, sizeof(next_step));
+    write_decision(session, message);
+    /* Nobody waits for the record of a refusal, and one that is lost is counted by the log. */
+    (void)audit_submit(session->worker->audit, written(session), NULL, NULL, 0);
+    count_outcome(session);
+    tell_launcher(session, message, next_step);
+}
+
+void report_close(struct session *session, enum close_cause cause)
+{
+    const struct request *request = &session->request;
+    char peer[PEER_TEXT_MAX];
+    const struct event_request event = describe(session, peer);
+    struct json *json = &session->worker->json;
+    double duration = ev_now(session->worker->loop) - request->since;
+    json_reset(json);
+    event_close(json, &event,
+                &(struct event_close){
+                    .addr = request->has_addr ? &request->addr : NULL,
+                    .sni = str_of(request->sni),
+                    .bytes_up = request->bytes_up,
+                    .bytes_down = request->bytes_down,
+                    .duration_ms = duration > 0 ? (uint64_t)(duration * 1000.) : 0,
+                    .cause = close_words[cause],
+                });
+    (void)audit_submit(session->worker->audit, written(session), NULL, NULL, 0);
+}

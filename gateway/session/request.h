@@ -1,0 +1,57 @@
+/*
+ * What a client asks for, how it was judged, and what goes into the records about it. One at a time
+ * in a session. Ownership: request_reset() frees. Thread: the session's worker.
+ */
+#ifndef SESSION_REQUEST_H
+#define SESSION_REQUEST_H
+
+#include "filters/chain.h"
+#include "session/worker.h"
+
+/* INTERFACE 1.6, in the order of close_words in report.c. */
+enum close_cause {
+    CLOSE_CLIENT,
+    CLOSE_UPSTREAM,
+    CLOSE_IDLE,
+    CLOSE_LIFETIME,
+    CLOSE_POLICY,
+    CLOSE_CUT,
+    CLOSE_DRAIN,
+    CLOSE_LIMIT,
+    CLOSE_DETACH,
+    CLOSE_ERROR,
+};
+
+struct request {
+    char id[REQUEST_ID_LEN + 1];
+    enum front front; /* FRONT_COUNT: not known (yet) */
+    bool has_target;
+    struct target target;
+    char *host_text; /* what was asked for where it is no target, any bytes; or NULL */
+    size_t host_text_len;
+    uint16_t port_text;
+    char *method, *path; /* NULL: not visible */
+    bool prefers_text;   /* the refusal's body */
+
+    /* How it ends, if not well. */
+    enum outcome outcome;
+    int http_status; /* 0: the outcome's */
+    const char *why; /* what was wrong with it, a fixed phrase; or NULL */
+
+    struct decision decision;
+    bool has_addr;
+    struct addr addr; /* dialled, or denied */
+    char *sni;        /* server name seen, or NULL */
+
+    /* From the moment that the allow is handed to the audit log until the close record. */
+    bool admitted;
+    uint64_t generation;
+    int64_t since_ms; /* since the epoch */
+    double since;     /* on the loop's clock */
+    uint64_t bytes_up, bytes_down;
+};
+
+void request_reset(struct request *request);
+void request_set_host_text(struct request *request, struct str host, uint16_t port);
+
+#endif

@@ -1,0 +1,125 @@
+/*
+ * One client connection, from accept to close: a row of steps (the table is in session.c).
+ *
+ * Watchers only note what happened and wake the session; session_run() lets the steps act, and then
+ * computes once what has to be watched. Ownership: a session belongs to its worker and frees itself
+ * in one place. Thread: its worker's. A session may be gone after any function that runs it.
+ */
+#ifndef SESSION_SESSION_H
+#define SESSION_SESSION_H
+
+#include "dns/resolver.h"
+#include "session/core.h"
+#include "session/http.h"
+#include "session/identity.h"
+#include "session/proto.h"
+#include "session/request.h"
+#include "session/socks5.h"
+#include "transport/connector.h"
+#include "transport/relay.h"
+#include "wire/hello.h"
+
+enum step {
+    STEP_READ,
+    STEP_JUDGE,
+    STEP_RESOLVE,
+    STEP_VET,
+    STEP_CONNECT,
+    STEP_RECORD,
+    STEP_ANSWER,
+    STEP_HELLO,
+    STEP_RELAY,
+    STEP_EXCHANGE,
+    STEP_REFUSE,
+    STEP_LEAVE,
+    STEP_CLOSE,
+    STEP_COUNT,
+    STEP_WAIT = STEP_COUNT, /* stay */
+};
+
+/* What is only needed between the verdict and the connection; too big to keep in a long tunnel. */
+struct attempt {
+    bool resolved, connected;
+    struct resolve_answer answer;
+    struct approved approved;
+    struct connected connection;
+};
+
+struct session {
+    LIST_ENTRY(session) link;
+    TAILQ_ENTRY(session) waiting_link; /* while `ticket` is not 0 */
+    struct worker *worker;
+    struct door *door;
+    struct peer peer;
+    uint64_t number; /* for the trace */
+    enum step step;
+    bool running;
+    bool over_capacity; /* accepted beyond max-connections, to be told so */
+    bool resets;        /* LEAVE ends with a reset instead of a FIN */
+    enum close_cause cause;
+
+    struct stream client, upstream;
+    ev_io client_io, upstream_io;
+    ev_timer timer;
+    double timer_at;   /* when it fires; 0 = it does not */
+    double entered;    /* the step at hand */
+    double active;     /* a byte moved */
+    double began;      /* the head, handshake or hello at hand; 0 = its first byte has not come */
+    double client_fin; /* seen during an exchange; 0 = not */
+    unsigned turns;    /* requests read in this run */
+    bool yields;       /* the rest is for the next turn of the loop */
+
+    const struct proto *proto; /* NULL until the first byte has decided */
+    bool proxy_header_done;
+    struct credentials credentials;
+    struct http *http; /* of proto_http; NULL for others and in tunnels */
+    struct socks5 socks5;
+
+    struct request request;
+    struct tenure *tenure;       /* under which the request was judged; NULL between requests */
+    struct narrowing *narrowing; /* the same of the sandbox */
+    struct identity identity;
+
+    struct attempt *attempt;
+    struct name_service *names; /* that was asked; with `query` */
+    struct resolver_query *query;
+    struct connector *connector;
+    uint64_t ticket; /* of the record that is waited for */
+    bool record_written, record_failed;
+
+    struct target upstream_target; /* of an upstream that is kept for the next request */
+    struct addr upstream_addr;
+
+    struct relay relay;
+    struct hello_scan hello;
+};
+
+/* Takes `fd` over, with a connection that was accepted at `door`. */
+void session_create(struct door *door, int fd, bool over_capacity);
+/* Something has happened: let the steps act. */
+void session_run(struct session *session);
+/* Ends it now; an admitted request gets its close record. */
+void session_cut(struct session *session, enum close_cause cause);
+
+/* Its record's ticket has been answered. */
+void session_record_written(struct session *session, bool go);
+/* A new snapshot or narrowing is in force: an admitted request that it denies is cut. */
+void session_recheck(struct session *session);
+/* While draining: a connection without a request is closed. */
+void session_drain(struct session *session);
+
+bool session_is_tunnel(const struct session *session);
+void session_describe(const struct session *session, struct tunnel_info *out,
+                      char host[NAME_MAX_LEN + 1], char addr[ADDR_TEXT_MAX]);
+
+/* For protos: a new request begins (its id is made), with its front. */
+void session_begin_request(struct session *session, enum front front);
+/* The request is malformed or unsupported; `why` is a fixed phrase. Returns PROTO_REFUSED. */
+enum proto_result session_refuse_request(struct session *session, enum outcome outcome,
+                                         int http_status, const char *why);
+const struct gateway_config *session_config(const struct session *session);
+/* Who the client is under the snapshot in force. */
+enum outcome session_identify(struct session *session, const struct snapshot *snapshot,
+                              struct identity *out);
+
+#endif

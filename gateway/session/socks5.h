@@ -1,0 +1,19 @@
+/* The state of a SOCKS5 handshake, part of a session. */
+#ifndef SESSION_SOCKS5_H
+#define SESSION_SOCKS5_H
+
+#include <stdbool.h>
+
+enum socks5_phase {
+    SOCKS5_GREETING,
+    SOCKS5_LOGIN,
+    SOCKS5_REQUEST,
+    SOCKS5_OLD /* a SOCKS4 client */
+};
+
+struct socks5 {
+    enum socks5_phase phase;
+    int reply; /* overrides the outcome's code; 0 = not */
+};
+
+#endif

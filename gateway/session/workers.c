@@ -1,0 +1,490 @@
+#include "session/workers.h"
+
+#include "session/errand.h"
+#include "session/session.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+enum { DENIALS_WAITING_MAX = 1024 };
+
+/* ---- what workers ask their team ---- */
+
+unsigned workers_connections(const struct workers *team)
+{
+    return atomic_load_explicit(&team->connections, memory_order_relaxed);
+}
+
+void workers_connection_opened(struct workers *team)
+{
+    atomic_fetch_add_explicit(&team->connections, 1, memory_order_relaxed);
+}
+
+void workers_connection_closed(struct workers *team)
+{
+    atomic_fetch_sub_explicit(&team->connections, 1, memory_order_relaxed);
+}
+
+const char *workers_loop_token(const struct workers *team)
+{
+    return team->loop_token;
+}
+
+bool workers_may_complain(struct workers *team, double now)
+{
+    long long second = (long long)now;
+    return atomic_exchange_explicit(&team->complained, second, memory_order_relaxed) != second;
+}
+
+/* ---- denials ---- */
+
+struct denial_mail {
+    struct mail mail;
+    struct denial denial; /* its texts are the mail's */
+};
+
+static char *copy_or_null(const char *text)
+{
+    char *copy = text != NULL ? strdup(text) : NULL;
+    if (text != NULL && copy == NULL)
+        abort();
+    return copy;
+}
+
+static void free_text(const char *text)
+{
+    free((void *)(uintptr_t)text);
+}
+
+static void deliver_denial(struct mail *mail, void *owner)
+{
+    struct denial_mail *denial_mail = (struct denial_mail *)mail;
+    struct workers *team = owner;
+    const struct denial *denial = &denial_mail->denial;
+    if (team != NULL) {
+        atomic_fetch_sub_explicit(&team->denials_waiting, 1, memory_order_relaxed);
+        team->on_denial(team->arg, denial);
+    }
+    free_text(denial->host);
+    free_text(denial->rule);
+    free_text(denial->policy);
+    free_text(denial->message);
+    free_text(denial->next_step);
+    free_text(denial->request_id);
+    free(denial_mail);
+}
+
+void workers_post_denial(struct workers *team, const struct denial *denial)
+{
+    if (team->on_denial == NULL)
+        return;
+    /* A sandbox can ask faster than the control thread can tell its launcher. */
+    if (atomic_fetch_add_explicit(&team->denials_waiting, 1, memory_order_relaxed) >=
+        DENIALS_WAITING_MAX) {
+        atomic_fetch_sub_explicit(&team->denials_waiting, 1, memory_order_relaxed);
+        return;
+    }
+    struct denial_mail *mail = calloc(1, sizeof(*mail));
+    if (mail == NULL)
+        abort();
+    mail->mail.deliver = deliver_denial;
+    mail->denial = *denial;
+    mail->denial.host = copy_or_null(denial->host);
+    mail->denial.rule = copy_or_null(denial->rule);
+    mail->denial.policy = copy_or_null(denial->policy);
+    mail->denial.message = copy_or_null(denial->message);
+    mail->denial.next_step = copy_or_null(denial->next_step);
+    mail->denial.request_id = copy_or_null(denial->request_id);
+    mailbox_post(&team->control, &mail->mail);
+}
+
+/* ---- start and stop ---- */
+
+static void *run_worker(void *arg)
+{
+    struct worker *worker = arg;
+    ev_run(worker->loop, 0);
+    return NULL;
+}
+
+/* Signals are the control thread's. */
+static int start_thread(struct worker *worker)
+{
+    sigset_t all, before;
+    char name[16];
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&worker->thread, NULL, run_worker, worker);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error == 0) {
+        snprintf(name, sizeof(name), "worker-%u", worker->index % 10000);
+        pthread_setname_np(worker->thread, name);
+    }
+    return error;
+}
+
+static struct listener **copy_listeners(const struct snapshot *snapshot,
+                                        struct listener *const *listeners)
+{
+    const size_t count = snapshot->config->listen_count;
+    struct listener **copy = calloc(count + 1, sizeof(struct listener *));
+    if (copy == NULL)
+        abort();
+    for (size_t i = 0; i < count; i++)
+        copy[i] = listeners[i] != NULL ? listener_take(listeners[i]) : NULL;
+    return copy;
+}
+
+static bool run_stop(struct errand *errand)
+{
+    ev_break(errand->worker->loop, EVBREAK_ALL);
+    return true;
+}
+
+static void free_team(struct workers *team)
+{
+    for (unsigned i = 0; i < team->count; i++)
+        worker_end(&team->all[i]);
+    mailbox_end(&team->control);
+    free(team->all);
+    free(team);
+}
+
+static void stop_threads(struct workers *team, unsigned started)
+{
+    struct round *round = round_create(team, round_finish_done, NULL);
+    for (unsigned i = 0; i < started; i++)
+        errand_send(errand_create(round, &team->all[i], run_stop));
+    for (unsigned i = 0; i < started; i++)
+        pthread_join(team->all[i].thread, NULL);
+    if (started == 0)
+        free(round);
+}
+
+void workers_stop(struct workers *team)
+{
+    if (team == NULL)
+        return;
+    stop_threads(team, team->count);
+    free_team(team);
+}
+
+static void make_token(char out[17])
+{
+    uint8_t random[8];
+    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+        abort();
+    for (size_t i = 0; i < sizeof(random); i++)
+        snprintf(out + 2 * i, 3, "%02x", random[i]);
+}
+
+static int init_workers(struct workers *team, const struct workers_config *config,
+                        struct srt_err *err)
+{
+    for (unsigned i = 0; i < config->count; i++) {
+        team->count++;
+        if (worker_init(&team->all[i], team, i, config, err) != 0)
+            return -1;
+        /* As a reload does it, so that there is one way in. */
+        if (worker_prepare(&team->all[i], config->snapshot,
+                           copy_listeners(config->snapshot, config->listeners), err) != 0)
+            return -1;
+        worker_commit(&team->all[i]);
+    }
+    return 0;
+}
+
+struct workers *workers_start(const struct workers_config *config, struct srt_err *err)
+{
+    assert(config->count > 0);
+    struct workers *team = calloc(1, sizeof(*team));
+    if (team == NULL)
+        abort();
+    team->all = calloc(config->count, sizeof(*team->all));
+    if (team->all == NULL)
+        abort();
+    team->audit = config->audit;
+    team->on_denial = config->on_denial;
+    team->arg = config->arg;
+    make_token(team->loop_token);
+    mailbox_init(&team->control, config->control_loop, team);
+    if (init_workers(team, config, err) != 0) {
+        free_team(team);
+        return NULL;
+    }
+    for (unsigned i = 0; i < team->count; i++) {
+        int error = start_thread(&team->all[i]);
+        if (error != 0) {
+            srt_err_set(err, "no thread can be had for a worker: %s", strerror(error));
+            stop_threads(team, i);
+            free_team(team);
+            return NULL;
+        }
+    }
+    return team;
+}
+
+unsigned workers_count(const struct workers *team)
+{
+    return team->count;
+}
+
+/* ---- calls that every worker answers ---- */
+
+struct preparation {
+    struct snapshot *snapshot;
+    struct listener **listeners;
+};
+
+static bool run_prepare(struct errand *errand)
+{
+    struct srt_err err;
+    struct preparation *preparation = errand->data;
+    struct listener **listeners = preparation->listeners;
+    preparation->listeners = NULL;
+    if (worker_prepare(errand->worker, preparation->snapshot, listeners, &err) != 0)
+        errand->error = strdup(err.text);
+    return true;
+}
+
+static void dispose_preparation(struct errand *errand)
+{
+    struct preparation *preparation = errand->data;
+    if (preparation->listeners != NULL) {
+        for (size_t i = 0; i < preparation->snapshot->config->listen_count; i++)
+            listener_release(preparation->listeners[i]);
+        free(preparation->listeners);
+    }
+    snapshot_release(preparation->snapshot);
+    free(preparation);
+}
+
+static void collect_error(struct errand *errand)
+{
+    if (errand->round->error != NULL || errand->error == NULL)
+        return;
+    errand->round->error = errand->error;
+    errand->error = NULL;
+}
+
+static void finish_prepare(struct round *round)
+{
+    round->prepared(round->arg, round->error);
+}
+
+void workers_prepare(struct workers *team, struct snapshot *snapshot,
+                     struct listener *const *listeners, workers_prepared_fn *done, void *arg)
+{
+    struct round *round = round_create(team, finish_prepare, arg);
+    round->prepared = done;
+    for (unsigned i = 0; i < team->count; i++) {
+        struct errand *errand = errand_create(round, &team->all[i], run_prepare);
+        struct preparation *preparation = calloc(1, sizeof(*preparation));
+        if (preparation == NULL)
+            abort();
+        preparation->snapshot = snapshot_take(snapshot);
+        preparation->listeners = copy_listeners(snapshot, listeners);
+        errand->data = preparation;
+        errand->collect = collect_error;
+        errand->dispose = dispose_preparation;
+        errand_send(errand);
+    }
+}
+
+static bool run_commit(struct errand *errand)
+{
+    worker_commit(errand->worker);
+    return true;
+}
+
+void workers_commit(struct workers *team, workers_done_fn *done, void *arg)
+{
+    struct round *round = round_create(team, round_finish_done, arg);
+    round->done = done;
+    for (unsigned i = 0; i < team->count; i++)
+        errand_send(errand_create(round, &team->all[i], run_commit));
+}
+
+static bool run_abort(struct errand *errand)
+{
+    worker_abort(errand->worker);
+    return true;
+}
+
+void workers_abort(struct workers *team)
+{
+    struct round *round = round_create(team, round_finish_done, NULL);
+    for (unsigned i = 0; i < team->count; i++)
+        errand_send(errand_create(round, &team->all[i], run_abort));
+}
+
+static bool run_drain(struct errand *errand)
+{
+    struct worker *worker = errand->worker;
+    if (worker->drain != NULL)
+        return true; /* already asked, by a call whose answer is still to come */
+    worker->draining = true;
+    worker->drain = errand;
+    struct session *session = LIST_FIRST(&worker->sessions), *next;
+    for (; session != NULL; session = next) {
+        next = LIST_NEXT(session, link);
+        session_drain(session);
+    }
+    worker_check_drained(worker);
+    return false;
+}
+
+void workers_drain(struct workers *team, workers_done_fn *done, void *arg)
+{
+    struct round *round = round_create(team, round_finish_done, arg);
+    round->done = done;
+    for (unsigned i = 0; i < team->count; i++)
+        errand_send(errand_create(round, &team->all[i], run_drain));
+}
+
+/* ---- tunnels ---- */
+
+static void free_tunnels(struct tunnel_info *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free_text(list[i].sandbox);
+        free_text(list[i].client);
+        free_text(list[i].listener);
+        free_text(list[i].policy);
+        free_text(list[i].host);
+        free_text(list[i].addr);
+    }
+    free(list);
+}
+
+static bool run_tunnels(struct errand *errand)
+{
+    const struct session *session;
+    size_t count = 0;
+    LIST_FOREACH(session, &errand->worker->sessions, link)
+    count += session_is_tunnel(session);
+    struct tunnel_info *list = calloc(count + 1, sizeof(*list));
+    if (list == NULL)
+        abort();
+    LIST_FOREACH(session, &errand->worker->sessions, link)
+    {
+        char host[NAME_MAX_LEN + 1], addr[ADDR_TEXT_MAX];
+        struct tunnel_info *info = &list[errand->count];
+        if (!session_is_tunnel(session))
+            continue;
+        session_describe(session, info, host, addr);
+        info->sandbox = copy_or_null(info->sandbox);
+        info->client = copy_or_null(info->client);
+        info->listener = copy_or_null(info->listener);
+        info->policy = copy_or_null(info->policy);
+        info->host = copy_or_null(info->host);
+        info->addr = copy_or_null(info->addr);
+        errand->count++;
+    }
+    errand->data = list;
+    return true;
+}
+
+static void dispose_tunnels(struct errand *errand)
+{
+    free_tunnels(errand->data, errand->count);
+}
+
+/* Moves the errand's tunnels behind the round's. */
+static void collect_tunnels(struct errand *errand)
+{
+    struct round *round = errand->round;
+    const struct tunnel_info *list = errand->data;
+    round->list = reallocarray(round->list, round->count + errand->count + 1, sizeof(*list));
+    if (round->list == NULL)
+        abort();
+    for (size_t i = 0; i < errand->count; i++)
+        round->list[round->count++] = list[i];
+    errand->count = 0;
+}
+
+static void finish_tunnels(struct round *round)
+{
+    round->tunnels(round->arg, round->list, round->count);
+    free_tunnels(round->list, round->count);
+}
+
+void workers_tunnels(struct workers *team, workers_tunnels_fn *done, void *arg)
+{
+    struct round *round = round_create(team, finish_tunnels, arg);
+    round->tunnels = done;
+    for (unsigned i = 0; i < team->count; i++) {
+        struct errand *errand = errand_create(round, &team->all[i], run_tunnels);
+        errand->collect = collect_tunnels;
+        errand->dispose = dispose_tunnels;
+        errand_send(errand);
+    }
+}
+
+static bool has_id(const struct session *session, const void *id)
+{
+    return session_is_tunnel(session) && strcmp(session->request.id, id) == 0;
+}
+
+static bool run_cut(struct errand *errand)
+{
+    const struct session *session;
+    LIST_FOREACH(session, &errand->worker->sessions, link)
+    errand->found |= has_id(session, errand->id);
+    worker_cut(errand->worker, CLOSE_CUT, has_id, errand->id);
+    return true;
+}
+
+static void collect_found(struct errand *errand)
+{
+    errand->round->found |= errand->found;
+}
+
+static void finish_cut(struct round *round)
+{
+    round->cut(round->arg, round->found);
+}
+
+void workers_cut(struct workers *team, const char *id, workers_cut_fn *done, void *arg)
+{
+    struct round *round = round_create(team, finish_cut, arg);
+    round->cut = done;
+    for (unsigned i = 0; i < team->count; i++) {
+        struct errand *errand = errand_create(round, &team->all[i], run_cut);
+        snprintf(errand->id, sizeof(errand->id), "%s", id);
+        errand->collect = collect_found;
+        errand_send(errand);
+    }
+}
+
+/* ---- statistics ---- */
+
+static uint64_t read_counter(const worker_counter *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+void workers_stats(const struct workers *team, struct workers_stats *out)
+{
+    *out = (struct workers_stats){0};
+    for (unsigned i = 0; i < team->count; i++) {
+        const struct worker_counters *counters = &team->all[i].counters;
+        /* The end is read before the beginning, so that a difference is never negative. */
+        uint64_t closed = read_counter(&counters->connections_closed);
+        uint64_t ended = read_counter(&counters->tunnels_closed);
+        uint64_t connections = read_counter(&counters->connections);
+        out->connections_total += connections;
+        out->connections_open += connections - closed;
+        out->tunnels_open += read_counter(&counters->tunnels) - ended;
+        out->bytes_up += read_counter(&counters->bytes_up);
+        out->bytes_down += read_counter(&counters->bytes_down);
+        out->accept_pauses += read_counter(&counters->accept_pauses);
+        for (size_t front = 0; front < FRONT_COUNT; front++)
+            for (size_t outcome = 0; outcome < OUTCOME_COUNT; outcome++)
+                out->requests[front][outcome] += read_counter(&counters->requests[front][outcome]);
+    }
+}

@@ -1,0 +1,21 @@
+/* The inside of struct workers, for this folder only; see session/worker.h. */
+#ifndef SESSION_WORKERS_H
+#define SESSION_WORKERS_H
+
+#include "session/core.h"
+
+struct workers {
+    struct worker *all;
+    unsigned count;
+    struct mailbox control;
+    struct audit *audit;
+    void (*on_denial)(void *arg, const struct denial *denial);
+    void *arg;
+    unsigned next_worker; /* that a sandbox is pinned to */
+    char loop_token[17];
+    atomic_uint connections;
+    atomic_uint denials_waiting;
+    atomic_llong complained; /* in which second, last */
+};
+
+#endif
