@@ -202,10 +202,16 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 static enum half_state read_reply(struct half *half, enum upstream_status status,
                                   const uint8_t *message, size_t len)
 {
-    if (status == UPSTREAM_TIMEOUT)
+    switch (status) {
+    case UPSTREAM_REPLY:
+        break;
+    case UPSTREAM_NEVER:
+        return HALF_NONE;
+    case UPSTREAM_TIMEOUT:
         return HALF_TIMEOUT;
-    if (status == UPSTREAM_FAILURE)
+    case UPSTREAM_FAILURE:
         return HALF_FAILURE;
+    }
     answer_read(&half->answer, message, len, &half->question->name, half->family);
     switch (half->answer.status) {
     case ANSWER_OK:
@@ -295,6 +301,14 @@ static void on_deliver(struct ev_loop *loop, ev_timer *timer, int events)
     resolver->delivering = false;
 }
 
+static double deadline_of(const struct resolver_config *config, size_t servers)
+{
+    double all_ms = (double)config->timeout_ms * config->tries * (double)servers;
+    double limit_ms =
+        config->timeout_ms > RESOLVER_MAX_WAIT_MS ? config->timeout_ms : RESOLVER_MAX_WAIT_MS;
+    return (all_ms < limit_ms ? all_ms : limit_ms) / 1000;
+}
+
 static bool is_system(const struct resolver_config *config)
 {
     return str_eq(str_of(config->servers), STR("system"));
@@ -330,14 +344,6 @@ int resolver_config_check(const struct resolver_config *config, struct srt_err *
     struct hosts *hosts = hosts_open(config->hosts_file, err);
     hosts_close(hosts);
     return hosts != NULL ? 0 : -1;
-}
-
-static double deadline_of(const struct resolver_config *config, size_t servers)
-{
-    double all_ms = (double)config->timeout_ms * config->tries * (double)servers;
-    double limit_ms =
-        config->timeout_ms > RESOLVER_MAX_WAIT_MS ? config->timeout_ms : RESOLVER_MAX_WAIT_MS;
-    return (all_ms < limit_ms ? all_ms : limit_ms) / 1000;
 }
 
 struct resolver *resolver_create(struct ev_loop *loop, const struct resolver_config *config,
@@ -416,6 +422,7 @@ static void follow_system(struct resolver *resolver, double now_s)
         upstream_servers_read(&servers, resolv_conf, NULL) != 0)
         return;
     upstream_set_servers(resolver->upstream, &servers);
+    resolver->deadline_s = deadline_of(&resolver->config, servers.count);
     cache_clear(resolver->cache);
     for (struct question *q = TAILQ_FIRST(&resolver->all); q != NULL; q = TAILQ_NEXT(q, all))
         leave_tree(q);

@@ -8,10 +8,12 @@
 #include <errno.h>
 #include <ev.h>
 #include <limits.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/queue.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum {
     DNS_PORT = 53,
@@ -260,6 +262,57 @@ static void on_socket_state(void *arg, ares_socket_t fd, int readable, int writa
     }
 }
 
+static ares_socket_t open_socket(int domain, int type, int protocol, void *arg)
+{
+    (void)arg;
+    int on = 1, fd = socket(domain, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol);
+    if (fd >= 0 && type == SOCK_STREAM)
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    return fd;
+}
+
+static int close_socket(ares_socket_t fd, void *arg)
+{
+    (void)arg;
+    return close(fd);
+}
+
+static int connect_socket(ares_socket_t fd, const struct sockaddr *sa, ares_socklen_t len,
+                          void *arg)
+{
+    (void)arg;
+    return connect(fd, sa, len);
+}
+
+static ares_ssize_t receive(ares_socket_t fd, void *data, size_t len, int flags,
+                            struct sockaddr *from, ares_socklen_t *from_len, void *arg)
+{
+    (void)arg;
+    return recvfrom(fd, data, len, flags, from, from_len);
+}
+
+/* That a server's port is closed shows as an error of the next call on the socket, whichever it is.
+ * If that is a send, c-ares moves that query on to the next server but leaves those sent before
+ * waiting for their timeout. So the error is passed over here and provoked once more, for the next
+ * receive to find: c-ares then moves all of them on. A part of what is queued for TCP is as good as
+ * the whole. */
+static ares_ssize_t send_first(ares_socket_t fd, const struct iovec *parts, int count, void *arg)
+{
+    (void)arg, (void)count;
+    ssize_t sent = send(fd, parts[0].iov_base, parts[0].iov_len, MSG_NOSIGNAL);
+    if (sent < 0 && errno == ECONNREFUSED)
+        sent = send(fd, parts[0].iov_base, parts[0].iov_len, MSG_NOSIGNAL);
+    return sent;
+}
+
+static const struct ares_socket_functions socket_functions = {
+    .asocket = open_socket,
+    .aclose = close_socket,
+    .aconnect = connect_socket,
+    .arecvfrom = receive,
+    .asendv = send_first,
+};
+
 static struct channel *channel_create(struct upstream *upstream,
                                       const struct upstream_servers *servers, struct srt_err *err)
 {
@@ -277,6 +330,7 @@ static struct channel *channel_create(struct upstream *upstream,
     };
     int rc = open_ares(&channel->ares, options, NULL);
     if (rc == ARES_SUCCESS) {
+        ares_set_socket_functions(channel->ares, &socket_functions, NULL);
         rc = set_ares_servers(channel->ares, servers);
         if (rc != ARES_SUCCESS)
             ares_destroy(channel->ares);
@@ -391,6 +445,8 @@ static enum upstream_status status_of(int ares_status)
     switch (ares_status) {
     case ARES_SUCCESS:
         return UPSTREAM_REPLY;
+    case ARES_ENOTFOUND:
+        return UPSTREAM_NEVER;
     case ARES_ETIMEOUT:
         return UPSTREAM_TIMEOUT;
     default:

@@ -35,6 +35,7 @@ struct upstream_servers {
 
 enum upstream_status {
     UPSTREAM_REPLY = 0, /* a message with the question that was asked; its code may be an error */
+    UPSTREAM_NEVER, /* a name that no name server is asked for (.onion, RFC 7686) */
     UPSTREAM_TIMEOUT,
     UPSTREAM_FAILURE, /* every server refused, failed or could not be reached */
 };

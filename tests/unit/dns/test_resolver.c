@@ -25,7 +25,7 @@ static bool script_usual(struct name_server *s, const struct dns_query *query,
                          struct message *reply);
 
 static const struct resolver_config usual_config = {
-    .timeout_ms = 400,
+    .timeout_ms = 2000,
     .tries = 2,
     .cache_entries = 100,
     .max_ttl_s = 3600,
@@ -383,7 +383,7 @@ static void test_silence_ends_at_the_deadline(void **state)
     assert_int_equal(resolve("good.test"), RESOLVE_TIMEOUT);
     assert_true(ev_time() - before >= 0.19);
     assert_true(ev_time() - before < 2.0);
-    assert_int_equal(server.a, 2);
+    assert_in_range(server.a, 1, 2);
 }
 
 static unsigned lost_type;
@@ -712,6 +712,14 @@ static void test_localhost_is_never_asked_for(void **state)
     unlink(path);
 }
 
+static void test_onion_names_are_never_asked_for(void **state)
+{
+    (void)state;
+    create_resolver(usual_config);
+    assert_int_equal(resolve("good.onion"), RESOLVE_NXDOMAIN);
+    assert_int_equal(server.a + server.aaaa, 0);
+}
+
 /* D14 */
 static void test_the_hosts_file_comes_first_and_may_change(void **state)
 {
@@ -774,18 +782,10 @@ static void test_faults_of_the_configuration(void **state)
     good.hosts_file = "/etc/hosts";
     assert_int_equal(resolver_config_check(&good, NULL), 0);
 
-    const char *bad[] = {"",
-                         "dns.test",
-                         "127.0.0.1,",
-                         ",127.0.0.1",
-                         "127.0.0.1:0",
-                         "127.1",
-                         "::1",
-                         "system,127.0.0.1",
-                         "127.0.0.1:99999",
-                         "127.0.0.1 127.0.0.2",
-                         "1.1.1.1,1.1.1.2,1.1.1.3,1.1.1.4,1.1.1.5,1.1.1.6,"
-                         "1.1.1.7,1.1.1.8,1.1.1.9"};
+    const char *nine = "1.1.1.1,1.1.1.2,1.1.1.3,1.1.1.4,1.1.1.5,1.1.1.6,1.1.1.7,1.1.1.8,1.1.1.9";
+    const char *bad[] = {
+        "",    "dns.test",         "127.0.0.1,",      ",127.0.0.1",          "127.0.0.1:0", "127.1",
+        "::1", "system,127.0.0.1", "127.0.0.1:99999", "127.0.0.1 127.0.0.2", nine};
     for (size_t i = 0; i < COUNT(bad); i++) {
         struct resolver_config config = usual_config;
         config.servers = bad[i];
@@ -842,6 +842,7 @@ int main(void)
         with_server(test_destroyed_with_questions_on_their_way),
         with_server(test_destroyed_between_answer_and_call),
         with_server(test_localhost_is_never_asked_for),
+        with_server(test_onion_names_are_never_asked_for),
         with_server(test_the_hosts_file_comes_first_and_may_change),
         with_server(test_questions_are_bounded),
         with_server(test_faults_of_the_configuration),
