@@ -202,3 +202,9 @@ void json_newline(struct json *json)
     put_byte(json, '\n');
     json->comma = false;
 }
+
+void json_append(struct json *json, struct str bytes)
+{
+    put(json, bytes.p, bytes.len);
+    json->comma = false;
+}

@@ -33,5 +33,7 @@ void json_bool(struct json *json, const char *key, bool value);
 void json_none(struct json *json, const char *key); /* null; jansson owns the name json_null */
 void json_raw(struct json *json, const char *key, struct str value); /* already JSON */
 void json_newline(struct json *json);
+/* Bytes as they are, with no comma before or after: what stands around objects. */
+void json_append(struct json *json, struct str bytes);
 
 #endif
