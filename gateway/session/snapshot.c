@@ -41,27 +41,10 @@ static void refuse_key(const struct gateway_config *config, const char *section,
     faults_add(faults, FAULT_ERROR, place, "%s: %s not available in this version", key, what);
 }
 
-static void refuse_unbuilt_listens(const struct gateway_config *config, struct faults *faults)
-{
-    for (size_t i = 0; i < config->listen_count; i++) {
-        const struct config_listen *listen = &config->listens[i];
-        if (listen->auth == AUTH_TOKEN)
-            refuse_key(config, "listen", listen->name, "auth", "tokens are", faults);
-        if (listen->proxy_protocol)
-            refuse_key(config, "listen", listen->name, "proxy-protocol", "the PROXY protocol is",
-                       faults);
-    }
-}
-
 static void refuse_unbuilt_clients(const struct gateway_config *config, struct faults *faults)
 {
     for (size_t i = 0; i < config->client_count; i++) {
         const struct config_client *client = &config->clients[i];
-        bool from_file = false;
-        (void)snapshot_place(config, "client", client->name, "token-file", &from_file);
-        if (client->has_token)
-            refuse_key(config, "client", client->name, from_file ? "token-file" : "token-sha256",
-                       "tokens are", faults);
         if (client->max_tunnels != 0)
             refuse_key(config, "client", client->name, "max-tunnels", "budgets are", faults);
         if (client->connect_rate.count != 0)
@@ -75,7 +58,6 @@ static void refuse_unbuilt(const struct gateway_config *config, struct faults *f
 {
     if (config->audit_format == AUDIT_SQUID)
         refuse_key(config, "gateway", "", "audit-format", "squid is", faults);
-    refuse_unbuilt_listens(config, faults);
     refuse_unbuilt_clients(config, faults);
     for (size_t i = 0; i < config->policy_count; i++)
         if (config->policies[i].filters.count > 0)

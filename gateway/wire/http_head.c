@@ -454,6 +454,7 @@ const char *http_status_phrase(int status)
         {403, "Forbidden"},
         {404, "Not Found"},
         {405, "Method Not Allowed"},
+        {401, "Unauthorized"},
         {407, "Proxy Authentication Required"},
         {408, "Request Timeout"},
         {413, "Content Too Large"},
