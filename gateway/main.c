@@ -1,1 +1,80 @@
-int main(void){return 70;}
+/* srt-gateway: the words of the command line to the code that does them. */
+#include "config/fault.h"
+#include "control/command.h"
+
+#include <string.h>
+
+#define AT_ADMIN "[--admin ADDR] [-c FILE] [--token-file FILE] [--json]"
+
+static const struct command commands[] = {
+    {"run", command_run, "[-c FILE]", "Serve in the foreground, with messages on stderr."},
+    {"check", command_check, "[-c FILE] [--strict]",
+     "Read the configuration as run would and report every fault."},
+    {"explain", command_explain,
+     "[-c FILE] [--policy NAME] [--addr IP] [--method M] [--path P] [--sni NAME] [--front F] "
+     "[--json] TARGET",
+     "Judge one request, without resolving it: host:port, https://host/path or http://host/path."},
+    {"options", command_options, "", "Every section and key, type and default, one line each."},
+    {"status", command_ask, AT_ADMIN, "What a running gateway is doing."},
+    {"reload", command_ask, AT_ADMIN, "Make a running gateway read its files again."},
+    {"tunnels", command_ask, AT_ADMIN, "Open tunnels of a running gateway."},
+    {"cut", command_cut, AT_ADMIN " ID", "Cut one tunnel."},
+    {"tail", command_tail, AT_ADMIN " [-f]", "Recent decisions of a running gateway."},
+    {"drain", command_ask, AT_ADMIN, "Let a running gateway finish and end."},
+    {"grant", command_unavailable, AT_ADMIN, "Allow something for a time."},
+    {"pending", command_unavailable, AT_ADMIN, "Requests that wait for an answer."},
+    {"approve", command_unavailable, AT_ADMIN " ID", "Let a waiting request go on."},
+    {"refuse", command_unavailable, AT_ADMIN " ID", "Refuse a waiting request."},
+    {"replay", command_unavailable, "-c FILE AUDIT.jsonl",
+     "Judge recorded requests under another policy."},
+    {"learn", command_unavailable, "AUDIT.jsonl",
+     "The fewest rule lines that would allow what was denied."},
+};
+enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
+
+static int print_help(void)
+{
+    printf("usage: srt-gateway [COMMAND] [options]\n\n");
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        printf("  %-8s %s\n", commands[i].name, commands[i].summary);
+    printf("\nsrt-gateway COMMAND --help says more. Without a COMMAND: run.\n");
+    return EXIT_DONE;
+}
+
+static int unknown_command(const char *word)
+{
+    const char *names[COMMAND_COUNT + 1] = {NULL};
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        names[i] = commands[i].name;
+    const char *near = nearest_word(word, names);
+    fprintf(stderr, "srt-gateway: there is no command '%s'", word);
+    if (near != NULL)
+        fprintf(stderr, "; did you mean '%s'?", near);
+    fputc('\n', stderr);
+    return EXIT_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    static char program[] = "srt-gateway"; /* what getopt's messages begin with */
+    const char *word = argc > 1 ? argv[1] : "run";
+    if (strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0)
+        return print_help();
+    if (strcmp(word, "-V") == 0 || strcmp(word, "--version") == 0) {
+        command_print_version();
+        return EXIT_DONE;
+    }
+    bool named = argc > 1 && word[0] != '-';
+    if (named) {
+        argv++;
+        argc--;
+    } else {
+        word = "run";
+    }
+    if (argc > 0)
+        argv[0] = program;
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        if (strcmp(commands[i].name, word) == 0)
+            return commands[i].run(&commands[i], argc, argv);
+    return unknown_command(word);
+}

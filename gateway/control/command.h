@@ -32,6 +32,9 @@ int command_run(const struct command *self, int argc, char **argv);
 int command_check(const struct command *self, int argc, char **argv);
 int command_explain(const struct command *self, int argc, char **argv);
 int command_options(const struct command *self, int argc, char **argv);
+int command_ask(const struct command *self, int argc, char **argv); /* status and the like */
+int command_cut(const struct command *self, int argc, char **argv);
+int command_tail(const struct command *self, int argc, char **argv);
 int command_unavailable(const struct command *self, int argc, char **argv);
 
 /* Ends the list of a command's own long options. */

@@ -66,10 +66,8 @@ void frame_write(struct json *out, struct str json)
     assert(json.len > 0 && json.len <= ATTACH_MAX_FRAME);
     const char header[HEADER] = {(char)(json.len >> 24), (char)(json.len >> 16),
                                  (char)(json.len >> 8), (char)json.len};
-    out->comma = false;
-    json_raw(out, NULL, (struct str){header, sizeof(header)});
-    out->comma = false;
-    json_raw(out, NULL, json);
+    json_append(out, (struct str){header, sizeof(header)});
+    json_append(out, json);
 }
 
 /* ---- messages ---- */

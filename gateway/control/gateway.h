@@ -12,6 +12,7 @@
 #include "session/worker.h"
 
 struct addresses;
+struct admin;
 struct attach_server;
 struct ev_loop;
 struct reloader;
@@ -28,6 +29,7 @@ struct gateway {
     struct watch *watch;
     struct reloader *reloader;
     struct attach_server *attach;
+    struct admin *admin;
     bool draining;
 };
 

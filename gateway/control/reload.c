@@ -136,10 +136,11 @@ static void check_fixed_keys(struct reloader *reloader)
 
 /* ---- the end of a reload ---- */
 
-static void hex(char out[65], const uint8_t sha256[32])
+const char *reload_hex(char out[65], const uint8_t sha256[32])
 {
     for (size_t i = 0; i < 32; i++)
         snprintf(out + 2 * i, 3, "%02x", sha256[i]);
+    return out;
 }
 
 void reload_write_result(const struct reload_result *result, struct json *json)
@@ -149,9 +150,8 @@ void reload_write_result(const struct reload_result *result, struct json *json)
     char digest[65], line[2048];
     json_text(json, "result", str_of(words[result->status]));
     json_number(json, "generation", (int64_t)result->generation);
-    if (result->sha256 != NULL)
-        hex(digest, result->sha256);
-    json_text(json, "sha256", result->sha256 != NULL ? str_of(digest) : STR_NULL);
+    json_text(json, "sha256",
+              result->sha256 != NULL ? str_of(reload_hex(digest, result->sha256)) : STR_NULL);
     diff_write(result->diff, json);
     json_array_open(json, "faults");
     for (size_t i = 0; i < result->faults->count; i++)

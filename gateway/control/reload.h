@@ -40,6 +40,9 @@ void reload_watch_files(struct gateway *gateway, const struct faults *faults);
 /* The last reload's first fault, or "" when it did not fail. */
 const char *reload_last_error(const struct reloader *reloader);
 
+/* 64 hexadecimal digits; returns `out`. */
+const char *reload_hex(char out[65], const uint8_t sha256[32]);
+
 /* `{"result":...,"generation":...,"sha256":...,"added":[],"removed":[],"faults":[]}` without
  * braces. */
 void reload_write_result(const struct reload_result *result, struct json *json);

@@ -1,5 +1,6 @@
 #include "config/value.h"
 #include "control/addresses.h"
+#include "control/admin.h"
 #include "control/attach.h"
 #include "control/command.h"
 #include "control/notify.h"
@@ -51,13 +52,15 @@ struct guard_host *gateway_make_host(const struct gateway *gateway,
                                      struct listener *const *listeners, size_t count)
 {
     size_t addr_count = 0, own_count = 0;
+    size_t admin_count = gateway->snapshot->config->admin_count;
     const struct addr *addrs = addresses_list(gateway->addresses, &addr_count);
-    autofree struct config_address *own = calloc(count + 1, sizeof(*own));
+    autofree struct config_address *own = calloc(count + admin_count + 1, sizeof(*own));
     if (own == NULL)
         abort();
     for (size_t i = 0; i < count; i++)
         if (listener_bound(listeners[i])->path == NULL)
             own[own_count++] = *listener_bound(listeners[i]);
+    own_count += admin_addresses(gateway->admin, own + own_count, admin_count);
     return snapshot_make_host(addrs, addr_count, own, own_count);
 }
 
@@ -214,6 +217,20 @@ static int bind_listeners(struct gateway *gateway)
     return EXIT_DONE;
 }
 
+/* Bound before the workers start, so that the guard knows them from the first request on. */
+static int open_admin(struct gateway *gateway)
+{
+    const struct gateway_config *config = gateway->snapshot->config;
+    struct srt_err err;
+    gateway->admin = admin_create(gateway);
+    for (size_t i = 0; i < config->admin_count; i++)
+        if (admin_listen(gateway->admin, &config->admin[i], &err) != 0) {
+            log_line("admin: %s", err.text);
+            return EXIT_SYSTEM;
+        }
+    return EXIT_DONE;
+}
+
 static int watch_addresses(struct gateway *gateway)
 {
     struct srt_err err;
@@ -279,13 +296,13 @@ static void say_ready(const struct run *run)
     char text[ADDRESS_TEXT_MAX];
     struct json line = {0}; /* a growing buffer */
     for (size_t i = 0; i < config->listen_count; i++) {
-        const char *parts[] = {" ", config->listens[i].name, "=",
-                               gateway_format_address(text, listener_bound(gateway->listeners[i]))};
-        for (size_t j = 0; j < 4; j++) {
-            line.comma = false;
-            json_raw(&line, NULL, str_of(parts[j]));
-        }
+        json_append(&line, STR(" "));
+        json_append(&line, str_of(config->listens[i].name));
+        json_append(&line, STR("="));
+        json_append(&line,
+                    str_of(gateway_format_address(text, listener_bound(gateway->listeners[i]))));
     }
+    admin_append_addresses(gateway->admin, &line);
     log_line("ready%.*s", (int)line.len, line.len > 0 ? line.data : "");
     json_free(&line);
     notify_ready();
@@ -303,6 +320,7 @@ static int start(struct run *run)
     }
     if ((status = load(run)) != EXIT_DONE || (status = open_audit(run)) != EXIT_DONE ||
         (status = bind_listeners(gateway)) != EXIT_DONE ||
+        (status = open_admin(gateway)) != EXIT_DONE ||
         (status = watch_addresses(gateway)) != EXIT_DONE ||
         (status = start_workers(run)) != EXIT_DONE || (status = open_control(run)) != EXIT_DONE)
         return status;
@@ -316,6 +334,7 @@ static void stop(struct run *run)
     ev_timer_stop(gateway->loop, &run->drain_deadline);
     if (gateway->workers != NULL)
         workers_stop(gateway->workers);
+    admin_free(gateway->admin);
     attach_free(gateway->attach);
     reloader_free(gateway->reloader);
     watch_free(gateway->watch);

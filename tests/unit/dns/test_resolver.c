@@ -492,18 +492,12 @@ static void test_mischief_is_no_answer(void **state)
     }
 }
 
-/* Nobody listens there, as it was just given back. */
-static uint16_t closed_port(void)
-{
-    uint16_t port = 0;
-    close(bind_loopback(SOCK_DGRAM, 0, &port));
-    return port;
-}
-
 static void create_with_three_servers(void)
 {
     char servers[128];
-    snprintf(servers, sizeof(servers), "127.0.0.1:%u, 127.0.0.1:%u,127.0.0.1:%u", closed_port(),
+    uint16_t closed;
+    close(bind_loopback(SOCK_DGRAM, 0, &closed));
+    snprintf(servers, sizeof(servers), "127.0.0.1:%u, 127.0.0.1:%u,127.0.0.1:%u", closed,
              other_server.port, server.port);
     struct resolver_config config = usual_config;
     config.servers = servers;
@@ -538,8 +532,10 @@ static void test_a_server_that_fails_is_passed(void **state)
 static void test_no_server_at_all_is_a_failure_but_not_at_once(void **state)
 {
     (void)state;
+    uint16_t closed;
     char servers[64];
-    snprintf(servers, sizeof(servers), "127.0.0.1:%u", closed_port());
+    close(bind_loopback(SOCK_DGRAM, 0, &closed));
+    snprintf(servers, sizeof(servers), "127.0.0.1:%u", closed);
     struct resolver_config config = usual_config;
     config.servers = servers;
     create_resolver(config);

@@ -1,0 +1,457 @@
+/* The commands that talk to a running gateway over its admin address. */
+#include "config/file.h"
+#include "control/command.h"
+#include "record/json.h"
+#include "srt/cleanup.h"
+#include "wire/http_head.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+static const char default_admin[] = "/run/srt-gateway/admin.sock";
+
+enum { TOKEN_FILE_MAX = 4096, RESPONSE_HEAD_MAX = 64 << 10 };
+
+/* What every such command is told. */
+struct client {
+    const struct command *self;
+    const char *admin, *config, *token_file;
+    bool json, follow;
+    char *token; /* or NULL */
+    int fd;
+    struct json in; /* bytes that came: the head, then the body */
+    size_t body;    /* where it begins */
+    int status;
+};
+
+/* ---- the connection ---- */
+
+static int connect_unix(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof(address.sun_path)) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    strcpy(address.sun_path, path);
+    autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0)
+        return -1;
+    return steal_fd(&fd);
+}
+
+static int connect_tcp(const struct target *target)
+{
+    struct sockaddr_storage address;
+    socklen_t len = addr_to_sockaddr(&target->addr, target->port, &address);
+    autoclose int fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, len) != 0)
+        return -1;
+    return steal_fd(&fd);
+}
+
+/* The first admin address of the configuration, as text. */
+static int admin_of_config(struct client *client, char *out, size_t size)
+{
+    struct faults faults = {0};
+    struct gateway_config *config = gateway_config_read(client->config, &faults);
+    faults_print(&faults, stderr);
+    faults_free(&faults);
+    if (config == NULL)
+        return EXIT_CONFIG;
+    int status = EXIT_DONE;
+    char addr[ADDR_TEXT_MAX];
+    if (config->admin_count == 0)
+        status = command_misused(client->self, "%s has no admin address", client->config);
+    else if (config->admin[0].path != NULL)
+        snprintf(out, size, "unix:%s", config->admin[0].path);
+    else
+        snprintf(out, size, config->admin[0].addr.family == 6 ? "[%s]:%u" : "%s:%u",
+                 addr_format(addr, &config->admin[0].addr), config->admin[0].port);
+    gateway_config_free(config);
+    return status;
+}
+
+/* unix:/path, a bare path, or a loopback address with its port. */
+static int connect_admin(struct client *client, const char *address)
+{
+    struct target target;
+    const char *why = "malformed";
+    if (strncmp(address, "unix:", 5) == 0)
+        client->fd = connect_unix(address + 5);
+    else if (address[0] == '/')
+        client->fd = connect_unix(address);
+    else if (!target_parse(&target, str_of(address), &why))
+        return command_misused(client->self, "--admin %s: %s", address, why);
+    else if (!target.is_addr)
+        return command_misused(client->self, "--admin %s: an address is needed, not a name",
+                               address);
+    else
+        client->fd = connect_tcp(&target);
+    if (client->fd >= 0)
+        return EXIT_DONE;
+    fprintf(stderr, "srt-gateway: no gateway answers at %s: %s\n", address, strerror(errno));
+    return EXIT_NOT_RUNNING;
+}
+
+static int read_token(struct client *client)
+{
+    struct srt_err err;
+    size_t len;
+    if (client->token_file == NULL)
+        return EXIT_DONE;
+    if (file_read(client->token_file, TOKEN_FILE_MAX, &client->token, &len, NULL, &err) != 0)
+        return command_misused(client->self, "--token-file %s: %s", client->token_file, err.text);
+    client->token[strcspn(client->token, "\r\n")] = '\0';
+    return EXIT_DONE;
+}
+
+/* Returns bytes, 0 at the end, -1 on errors. */
+static ssize_t read_more(struct client *client)
+{
+    char chunk[16 << 10];
+    ssize_t n;
+    do
+        n = read(client->fd, chunk, sizeof(chunk));
+    while (n < 0 && errno == EINTR);
+    if (n > 0)
+        json_append(&client->in, (struct str){chunk, (size_t)n});
+    return n;
+}
+
+static int gateway_broke_off(void)
+{
+    fprintf(stderr, "srt-gateway: the gateway gave no complete answer\n");
+    return EXIT_NOT_RUNNING;
+}
+
+static int send_request(struct client *client, const char *method, const char *path)
+{
+    autofree char *text = NULL;
+    int len =
+        asprintf(&text, "%s %s HTTP/1.1\r\nHost: localhost\r\n%s%s%sConnection: close\r\n\r\n",
+                 method, path, client->token != NULL ? "Authorization: Bearer " : "",
+                 client->token != NULL ? client->token : "", client->token != NULL ? "\r\n" : "");
+    if (len < 0)
+        abort();
+    for (ssize_t sent = 0; sent < len;) {
+        ssize_t n = send(client->fd, text + sent, (size_t)(len - sent), MSG_NOSIGNAL);
+        if (n < 0 && errno != EINTR)
+            return gateway_broke_off();
+        if (n > 0)
+            sent += n;
+    }
+    return EXIT_DONE;
+}
+
+static int read_head(struct client *client)
+{
+    struct http_response *response = calloc(1, sizeof(*response));
+    struct http_scan scan = {0};
+    struct http_fault fault;
+    enum http_result result;
+    if (response == NULL)
+        abort();
+    do {
+        if (read_more(client) <= 0) {
+            free(response);
+            return gateway_broke_off();
+        }
+        result = http_parse_response((struct str){client->in.data, client->in.len},
+                                     RESPONSE_HEAD_MAX, false, &scan, response, &fault);
+    } while (result == HTTP_MORE);
+    client->status = result == HTTP_PARSED ? response->status : 0;
+    client->body = response->size;
+    free(response);
+    return result == HTTP_PARSED ? EXIT_DONE : gateway_broke_off();
+}
+
+/* Connects, asks, reads the head. EXIT_DONE: whatever the answer's status is. */
+static int ask(struct client *client, const char *method, const char *path)
+{
+    char address[256];
+    int status = read_token(client);
+    snprintf(address, sizeof(address), "%s", client->admin != NULL ? client->admin : default_admin);
+    if (status == EXIT_DONE && client->admin == NULL && client->config != NULL)
+        status = admin_of_config(client, address, sizeof(address));
+    if (status == EXIT_DONE)
+        status = connect_admin(client, address);
+    if (status == EXIT_DONE)
+        status = send_request(client, method, path);
+    if (status == EXIT_DONE)
+        status = read_head(client);
+    return status;
+}
+
+static void client_close(struct client *client)
+{
+    if (client->fd >= 0)
+        close(client->fd);
+    json_free(&client->in);
+    free(client->token);
+}
+
+/* The whole body as JSON, or NULL. Answers are closed by the end of the connection. */
+static json_t *read_answer(struct client *client)
+{
+    ssize_t n;
+    while ((n = read_more(client)) > 0)
+        ;
+    if (n < 0)
+        return NULL;
+    return json_loadb(client->in.data + client->body, client->in.len - client->body, 0, NULL);
+}
+
+/* ---- what people see ---- */
+
+/* Text of others goes to a terminal: control bytes are shown as `?`. */
+static void print_safe(const char *text, int width)
+{
+    int shown = 0;
+    for (; *text != '\0'; text++, shown++)
+        putchar((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text);
+    for (; shown < width; shown++)
+        putchar(' ');
+}
+
+static void print_value(const json_t *value, int width)
+{
+    char *text;
+    if (json_is_string(value)) {
+        print_safe(json_string_value(value), width);
+        return;
+    }
+    text = json_is_null(value) || value == NULL ? strdup("-")
+                                                : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    if (text == NULL)
+        abort();
+    print_safe(text, width);
+    free(text);
+}
+
+static void print_object(json_t *object)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value)
+    {
+        printf("%-18s ", key);
+        print_value(value, 0);
+        putchar('\n');
+    }
+}
+
+struct column {
+    const char *key;
+    int width;
+};
+
+static void print_columns(const json_t *row, const struct column *columns)
+{
+    for (; columns->key != NULL; columns++) {
+        print_value(json_object_get(row, columns->key), columns->width);
+        putchar(columns[1].key != NULL ? ' ' : '\n');
+    }
+}
+
+static void print_table(json_t *rows, const struct column *columns)
+{
+    size_t index;
+    json_t *row;
+    for (const struct column *column = columns; column->key != NULL; column++)
+        printf("%-*s%s", column->width, column->key, column[1].key != NULL ? " " : "\n");
+    json_array_foreach(rows, index, row) print_columns(row, columns);
+}
+
+static const struct column tunnel_columns[] = {
+    {"id", 26},       {"sandbox", 20},    {"policy", 12},      {"host", 30}, {"port", 5},
+    {"bytes_up", 10}, {"bytes_down", 12}, {"duration_ms", 11}, {NULL, 0},
+};
+static const struct column decision_columns[] = {
+    {"ts", 24},   {"verdict", 7}, {"reason", 18}, {"sandbox", 20}, {"policy", 12},
+    {"host", 30}, {"port", 5},    {"rule", 16},   {NULL, 0},
+};
+
+static bool for_people(const struct client *client)
+{
+    return !client->json && isatty(STDOUT_FILENO);
+}
+
+static int say_no(const json_t *answer, int status)
+{
+    const json_t *faults = json_object_get(answer, "faults");
+    const char *error = json_string_value(json_object_get(answer, "error"));
+    for (size_t i = 0; i < json_array_size(faults); i++)
+        fprintf(stderr, "%s\n", json_string_value(json_array_get(faults, i)));
+    if (error != NULL)
+        fprintf(stderr, "srt-gateway: %s\n", error);
+    else if (json_array_size(faults) == 0)
+        fprintf(stderr, "srt-gateway: the gateway answered %d\n", status);
+    return EXIT_NO;
+}
+
+static void print_answer(const struct client *client, json_t *answer, const struct column *columns)
+{
+    if (!for_people(client)) {
+        char *text = json_dumps(answer, JSON_COMPACT);
+        if (text == NULL)
+            abort();
+        puts(text);
+        free(text);
+    } else if (json_is_array(answer)) {
+        print_table(answer, columns);
+    } else {
+        print_object(answer);
+    }
+}
+
+static int ask_and_print(struct client *client, const char *method, const char *path,
+                         const struct column *columns)
+{
+    int status = ask(client, method, path);
+    if (status == EXIT_DONE) {
+        json_t *answer = read_answer(client);
+        if (answer == NULL)
+            status = gateway_broke_off();
+        else if (client->status >= 400)
+            status = say_no(answer, client->status);
+        else
+            print_answer(client, answer, columns);
+        json_decref(answer);
+    }
+    client_close(client);
+    return status;
+}
+
+/* ---- following ---- */
+
+static void print_event(const struct client *client, const char *line)
+{
+    if (!for_people(client)) {
+        puts(line);
+        return;
+    }
+    json_t *record = json_loads(line, 0, NULL);
+    const char *kind = json_string_value(json_object_get(record, "kind"));
+    if (kind != NULL && strcmp(kind, "decision") == 0)
+        print_columns(record, decision_columns);
+    json_decref(record);
+}
+
+/* Prints the whole `data:` lines that have come and drops them. */
+static void print_events(struct client *client)
+{
+    struct str rest = {client->in.data + client->body, client->in.len - client->body};
+    const char *end;
+    while (rest.len > 0 && (end = memchr(rest.p, '\n', rest.len)) != NULL) {
+        struct str line = {rest.p, (size_t)(end - rest.p)};
+        rest = str_from(rest, line.len + 1);
+        if (!str_starts(line, STR("data: ")))
+            continue;
+        autofree char *text = strndup(line.p + 6, line.len - 6);
+        if (text == NULL)
+            abort();
+        print_event(client, text);
+    }
+    memmove(client->in.data, rest.p, rest.len);
+    client->in.len = rest.len;
+    client->body = 0;
+    fflush(stdout);
+}
+
+static int follow(struct client *client)
+{
+    int status = ask(client, "GET", "/events");
+    if (status == EXIT_DONE && client->status != 200) {
+        fprintf(stderr, "srt-gateway: the gateway answered %d\n", client->status);
+        status = EXIT_NO;
+    }
+    while (status == EXIT_DONE) {
+        print_events(client);
+        if (read_more(client) <= 0)
+            status = EXIT_NOT_RUNNING; /* the gateway has ended */
+    }
+    client_close(client);
+    return status;
+}
+
+/* ---- the commands ---- */
+
+static void read_options(struct client *client, const struct command *self, int argc, char **argv)
+{
+    static const struct option longs[] = {
+        {"admin", required_argument, NULL, 'a'},      {"config", required_argument, NULL, 'c'},
+        {"token-file", required_argument, NULL, 't'}, {"json", no_argument, NULL, 'j'},
+        {"follow", no_argument, NULL, 'f'},           COMMAND_COMMON_OPTIONS,
+    };
+    *client = (struct client){.self = self, .fd = -1};
+    const char *shorts = strcmp(self->name, "tail") == 0 ? "c:fhV" : "c:hV";
+    for (int option; (option = command_option(self, argc, argv, shorts, longs)) != -1;) {
+        switch (option) {
+        case 'a':
+            client->admin = optarg;
+            break;
+        case 'c':
+            client->config = optarg;
+            break;
+        case 't':
+            client->token_file = optarg;
+            break;
+        case 'f':
+            if (strcmp(self->name, "tail") != 0)
+                exit(command_misused(self, "%s follows nothing", self->name));
+            client->follow = true;
+            break;
+        default:
+            client->json = true;
+        }
+    }
+}
+
+int command_ask(const struct command *self, int argc, char **argv)
+{
+    static const struct {
+        const char *name, *method, *path;
+        const struct column *columns;
+    } requests[] = {
+        {"status", "GET", "/status", NULL},
+        {"reload", "POST", "/reload", NULL},
+        {"drain", "POST", "/drain", NULL},
+        {"tunnels", "GET", "/tunnels", tunnel_columns},
+    };
+    struct client client;
+    read_options(&client, self, argc, argv);
+    if (optind < argc)
+        return command_misused(self, "unexpected word '%s'", argv[optind]);
+    size_t i = 0;
+    while (strcmp(requests[i].name, self->name) != 0)
+        i++;
+    return ask_and_print(&client, requests[i].method, requests[i].path, requests[i].columns);
+}
+
+int command_cut(const struct command *self, int argc, char **argv)
+{
+    struct client client;
+    char path[128];
+    read_options(&client, self, argc, argv);
+    if (optind + 1 != argc)
+        return command_misused(self, "one ID is needed");
+    const char *id = argv[optind];
+    if (id[strspn(id, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ")] != '\0' || strlen(id) > 64)
+        return command_misused(self, "%s is no tunnel's id", id);
+    snprintf(path, sizeof(path), "/tunnels/%s/cut", id);
+    return ask_and_print(&client, "POST", path, NULL);
+}
+
+int command_tail(const struct command *self, int argc, char **argv)
+{
+    struct client client;
+    read_options(&client, self, argc, argv);
+    if (optind < argc)
+        return command_misused(self, "unexpected word '%s'", argv[optind]);
+    return client.follow ? follow(&client)
+                         : ask_and_print(&client, "GET", "/decisions", decision_columns);
+}
