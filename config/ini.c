@@ -202,6 +202,12 @@ static bool looks_like_header(struct str text)
 /* Whether inih may see this key or continuation, comment cut. */
 static bool setting_is_sound(struct parse *parse, struct str line, struct str text)
 {
+    if (parse->indented && looks_like_header(text)) {
+        fault(parse, "a section header must not be indented");
+        parse->section = NULL;
+        parse->header_seen = true;
+        return false;
+    }
     if (!parse->header_seen) {
         fault(parse, "`%.*s` stands before the first [section]", STR_ARG(text));
         return false;
@@ -216,10 +222,6 @@ static bool setting_is_sound(struct parse *parse, struct str line, struct str te
     }
     if (!parse->indented)
         return key_is_whole(parse, text);
-    if (looks_like_header(text)) {
-        fault(parse, "a section header must not be indented");
-        return false;
-    }
     /* Behind a header or key at fault the continuation is neither here nor there. */
     if (parse->key == NULL && parse->section != NULL)
         fault(parse, "an indented line continues the list above it, and here is none");
@@ -331,6 +333,7 @@ static void parse_text(struct parse *parse)
     while (blank < text.len && strchr(" \t\r\n", text.p[blank]) != NULL)
         blank++;
     if (blank == text.len) {
+        parse->line = 1;
         fault(parse, "is empty");
         return;
     }
@@ -439,7 +442,7 @@ static void require_a_section(const struct ini_doc *doc, const char *file, size_
                               struct faults *faults)
 {
     if (doc->count == 0 && faults->errors == errors_before)
-        faults_add(faults, FAULT_ERROR, (struct place){.file = file},
+        faults_add(faults, FAULT_ERROR, (struct place){.file = file, .line = 1},
                    "has no [section], so it configures nothing");
 }
 
