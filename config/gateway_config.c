@@ -72,7 +72,7 @@ static const struct option options[] = {
 
     {"listen", "address", "ADDRESS:PORT | unix:/PATH", &kind_listen_address, LISTEN(address),
      .help = "IPv4:PORT, [IPv6]:PORT or a Unix socket; port 0 = any free one"},
-    {"listen", "mode", "three or four octal digits, at most 0777", &kind_mode, LISTEN(mode),
+    {"listen", "mode", "three or four octal digits, at most 0777", &kind_mode, 0,
      .fallback = "0660", .help = "of a Unix socket"},
     {"listen", "group", "GROUP", &kind_group, LISTEN(group), .help = "of a Unix socket"},
     {"listen", "protocol", "auto | http | socks5", &kind_word, LISTEN(protocol), .fallback = "auto",
@@ -394,6 +394,16 @@ static void add_filter_key(struct reader *reader, struct config_filter *filter,
         (struct config_filter_key){.key = entry->key, .value = entry->value, .place = entry->place};
 }
 
+/* `allow =` alone on its line, with the list indented below it. */
+static bool only_opens_list(const struct reader *reader, const struct option *option,
+                            const struct ini_entry *entry)
+{
+    const struct ini_doc *doc = &reader->config->doc;
+    const struct ini_entry *next = entry + 1;
+    return option->list && entry->value[0] == '\0' && next < doc->entries + doc->count &&
+           next->continuation;
+}
+
 /* Whether this line may set the option: once, unless it is a list, and with a value. */
 static bool may_set(struct reader *reader, const struct option *option,
                     const struct ini_entry *entry)
@@ -430,7 +440,7 @@ static void read_key(struct reader *reader, const struct ini_entry *entry)
         add_filter_key(reader, item, entry);
     else if (option == NULL)
         unknown_key(reader, entry);
-    else if (may_set(reader, option, entry)) {
+    else if (!only_opens_list(reader, option, entry) && may_set(reader, option, entry)) {
         struct option_input input = {
             .doc = &reader->config->doc,
             .references = &reader->references,

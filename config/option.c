@@ -83,7 +83,9 @@ static void print_text(const struct option *option, const void *field, FILE *out
 
 static void print_number(const struct option *option, const void *field, FILE *out)
 {
-    fprintf(out, "%s = %" PRIu64 "\n", option->key, *(const uint64_t *)field);
+    uint64_t number = *(const uint64_t *)field;
+    if (number >= option->min) /* less: it was not set */
+        fprintf(out, "%s = %" PRIu64 "\n", option->key, number);
 }
 
 static void read_count(const struct option *option, void *field, struct option_input *input)
@@ -559,7 +561,7 @@ static bool list_is_text(struct option_input *input, const char *path, struct st
     if (bytes.len == 0) {
         /* Whoever writes it in place truncates it first: no rules for a moment, and for deny rules
          * that would be a hole. */
-        faults_add(input->faults, FAULT_ERROR, (struct place){.file = path}, "is empty");
+        faults_add(input->faults, FAULT_ERROR, place, "is empty");
         return false;
     }
     if (file_has_bom(bytes)) {
@@ -725,12 +727,14 @@ static void read_mode(const struct option *option, void *field, struct option_in
     if (!octal || mode > 0777)
         reject(input, str_of(input->text), option->type);
     else
-        *(uint32_t *)field = mode;
+        ((struct config_listen *)field)->mode = mode;
 }
 
 static void print_mode(const struct option *option, const void *field, FILE *out)
 {
-    fprintf(out, "%s = %04o\n", option->key, *(const uint32_t *)field);
+    const struct config_listen *listen = field;
+    if (listen->address.path != NULL)
+        fprintf(out, "%s = %04o\n", option->key, listen->mode);
 }
 
 const struct option_kind kind_mode = {read_mode, print_mode};

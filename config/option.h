@@ -68,7 +68,7 @@ extern const struct option_kind kind_ranges;                 /* config_list */
 extern const struct option_kind kind_source;                 /* config_client */
 extern const struct option_kind kind_token_sha256, kind_token_file; /* config_client */
 extern const struct option_kind kind_secret_file; /* const char *; must not be empty */
-extern const struct option_kind kind_mode;        /* uint32_t */
+extern const struct option_kind kind_mode;        /* config_listen */
 extern const struct option_kind kind_group;       /* const char * */
 extern const struct option_kind kind_servers;     /* const char * */
 extern const struct option_kind kind_module;      /* const char * */
