@@ -157,14 +157,21 @@ struct section {
 
 #define fault_at(reader, place, ...) faults_add((reader)->faults, FAULT_ERROR, place, __VA_ARGS__)
 
-static const struct place *place_of_key(const struct reader *reader, const char *section,
-                                        const char *key)
+static const struct option *find_option(const char *section, const char *key)
 {
     for (size_t i = 0; i < OPTION_COUNT; i++)
         if (strcmp(options[i].section, section) == 0 && strcmp(options[i].key, key) == 0)
-            return reader->seen[i].line != 0 ? &reader->seen[i] : NULL;
-    assert(!"a key of the table");
+            return &options[i];
     return NULL;
+}
+
+static const struct place *place_of_key(const struct reader *reader, const char *section,
+                                        const char *key)
+{
+    const struct option *option = find_option(section, key);
+    assert(option != NULL);
+    const struct place *seen = &reader->seen[option - options];
+    return seen->line != 0 ? seen : NULL;
 }
 
 static void check_socket_key(struct reader *reader, const struct config_listen *listen,
@@ -227,14 +234,6 @@ static const struct section *find_section(const char *word)
     for (size_t i = 0; i < SECTION_COUNT; i++)
         if (strcmp(sections[i].word, word) == 0)
             return &sections[i];
-    return NULL;
-}
-
-static const struct option *find_option(const char *section, const char *key)
-{
-    for (size_t i = 0; i < OPTION_COUNT; i++)
-        if (strcmp(options[i].section, section) == 0 && strcmp(options[i].key, key) == 0)
-            return &options[i];
     return NULL;
 }
 
