@@ -301,12 +301,29 @@ static void on_deliver(struct ev_loop *loop, ev_timer *timer, int events)
     resolver->delivering = false;
 }
 
+static uint32_t longest_wait_ms(const struct resolver_config *config)
+{
+    return config->timeout_ms > RESOLVER_MAX_WAIT_MS ? config->timeout_ms : RESOLVER_MAX_WAIT_MS;
+}
+
 static double deadline_of(const struct resolver_config *config, size_t servers)
 {
     double all_ms = (double)config->timeout_ms * config->tries * (double)servers;
-    double limit_ms =
-        config->timeout_ms > RESOLVER_MAX_WAIT_MS ? config->timeout_ms : RESOLVER_MAX_WAIT_MS;
+    double limit_ms = longest_wait_ms(config);
     return (all_ms < limit_ms ? all_ms : limit_ms) / 1000;
+}
+
+/* Each round takes twice as long as the one before. Rounds that nobody would wait for are left out,
+ * so that the upstream lets go of a question soon after its deadline. */
+static uint32_t useful_tries(const struct resolver_config *config)
+{
+    uint32_t tries = 1;
+    uint64_t end_ms = config->timeout_ms;
+    while (tries < config->tries && end_ms < longest_wait_ms(config)) {
+        end_ms += (uint64_t)config->timeout_ms << tries;
+        tries++;
+    }
+    return tries;
 }
 
 static bool is_system(const struct resolver_config *config)
@@ -370,7 +387,8 @@ struct resolver *resolver_create(struct ev_loop *loop, const struct resolver_con
     ev_timer_init(&resolver->deliver, on_deliver, 0.0, 0.0);
     resolver->deliver.data = resolver;
 
-    resolver->upstream = upstream_create(loop, &servers, config->timeout_ms, config->tries, err);
+    resolver->upstream =
+        upstream_create(loop, &servers, config->timeout_ms, useful_tries(config), err);
     bool ok = resolver->upstream != NULL;
     if (ok && config->hosts_file != NULL)
         ok = (resolver->hosts = hosts_open(config->hosts_file, err)) != NULL;

@@ -110,7 +110,7 @@ int upstream_servers_parse(struct upstream_servers *out, const char *list, struc
 
 /* Nothing that a file or the environment could say (search list, ndots, rotation, lookups) matters:
  * every option is given, and the name asked is the name on the wire. With `resolv_conf`, its name
- * servers are read; without, no file is touched and there are no servers yet. */
+ * servers are read; without, no configuration is read and there are no servers yet. */
 static int open_ares(ares_channel *out, struct ares_options options, const char *resolv_conf)
 {
     char path[PATH_MAX], lookups[] = "b";

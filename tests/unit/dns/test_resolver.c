@@ -492,12 +492,18 @@ static void test_mischief_is_no_answer(void **state)
     }
 }
 
+/* Nobody listens there, as it was just given back. */
+static uint16_t closed_port(void)
+{
+    uint16_t port = 0;
+    close(bind_loopback(SOCK_DGRAM, 0, &port));
+    return port;
+}
+
 static void create_with_three_servers(void)
 {
     char servers[128];
-    uint16_t closed;
-    close(bind_loopback(SOCK_DGRAM, 0, &closed));
-    snprintf(servers, sizeof(servers), "127.0.0.1:%u, 127.0.0.1:%u,127.0.0.1:%u", closed,
+    snprintf(servers, sizeof(servers), "127.0.0.1:%u, 127.0.0.1:%u,127.0.0.1:%u", closed_port(),
              other_server.port, server.port);
     struct resolver_config config = usual_config;
     config.servers = servers;
@@ -532,10 +538,8 @@ static void test_a_server_that_fails_is_passed(void **state)
 static void test_no_server_at_all_is_a_failure_but_not_at_once(void **state)
 {
     (void)state;
-    uint16_t closed;
     char servers[64];
-    close(bind_loopback(SOCK_DGRAM, 0, &closed));
-    snprintf(servers, sizeof(servers), "127.0.0.1:%u", closed);
+    snprintf(servers, sizeof(servers), "127.0.0.1:%u", closed_port());
     struct resolver_config config = usual_config;
     config.servers = servers;
     create_resolver(config);
