@@ -49,9 +49,10 @@ static uint64_t hash_rule(const struct index *index, const struct rule *rule)
 {
     if (rule->host == RULE_CIDR)
         return hash_cidr(index, &rule->cidr);
+    struct str name = rule_name(rule);
     uint64_t hash = 0;
-    for (size_t i = rule->name_len; i > 0; i--)
-        hash = hash_add(index, hash, (unsigned char)rule->name[i - 1]);
+    for (size_t i = name.len; i > 0; i--)
+        hash = hash_add(index, hash, (unsigned char)name.p[i - 1]);
     return hash_add(index, hash, rule->host == RULE_NAME ? KEY_NAME : KEY_BELOW);
 }
 
@@ -60,13 +61,26 @@ static bool same_cidr(const struct cidr *a, const struct cidr *b)
     return a->len == b->len && addr_eq(&a->base, &b->base);
 }
 
-static bool same_host(const struct rule *a, const struct rule *b)
+/* The host part of a rule, which is what look-ups compare. */
+struct key {
+    enum rule_host host;
+    struct str name;
+    const struct cidr *cidr;
+};
+
+static struct key key_of(const struct rule *rule)
 {
-    if (a->host != b->host)
+    if (rule->host == RULE_CIDR)
+        return (struct key){.host = RULE_CIDR, .cidr = &rule->cidr};
+    return (struct key){.host = rule->host, .name = rule_name(rule)};
+}
+
+static bool has_host(const struct rule *rule, const struct key *key)
+{
+    if (rule->host != key->host)
         return false;
-    if (a->host == RULE_CIDR)
-        return same_cidr(&a->cidr, &b->cidr);
-    return a->name_len == b->name_len && memcmp(a->name, b->name, a->name_len) == 0;
+    return rule->host == RULE_CIDR ? same_cidr(&rule->cidr, key->cidr)
+                                   : str_eq(rule_name(rule), key->name);
 }
 
 static void note_length(struct index *index, const struct cidr *range)
@@ -75,6 +89,14 @@ static void note_length(struct index *index, const struct cidr *range)
         index->v4_lengths |= UINT64_C(1) << range->len;
     else
         index->v6_lengths[range->len / 64] |= UINT64_C(1) << (range->len % 64);
+}
+
+static void note_labels(struct index *index, struct str name)
+{
+    unsigned labels = 1;
+    for (size_t i = 0; i < name.len; i++)
+        labels += name.p[i] == '.';
+    index->below_labels[labels / 64] |= UINT64_C(1) << (labels % 64);
 }
 
 static void prepend(struct index *index, struct rule *rule, uint32_t *first)
@@ -91,11 +113,14 @@ static void insert(struct index *index, struct rule *rule)
     }
     if (rule->host == RULE_CIDR)
         note_length(index, &rule->cidr);
+    else if (rule->host == RULE_BELOW)
+        note_labels(index, rule_name(rule));
+    struct key key = key_of(rule);
     uint64_t hash = hash_rule(index, rule);
     size_t at = position(index, hash);
     struct index_slot *slot;
     while (slot = &index->slots[at], slot->rule != 0) {
-        if (slot->tag == tag_of(hash) && same_host(rule, &index->rules[slot->rule - 1]))
+        if (slot->tag == tag_of(hash) && has_host(&index->rules[slot->rule - 1], &key))
             break;
         at = (at + 1) & index->mask;
     }
@@ -124,17 +149,21 @@ void index_free(struct index *index)
     *index = (struct index){0};
 }
 
-/* What a look-up compares with: the host part of a rule. */
-static const struct rule *find(const struct index *index, uint64_t hash, const struct rule *host)
+static const struct rule *find(const struct index *index, uint64_t hash, const struct key *key)
 {
     const struct index_slot *slot;
     for (size_t at = position(index, hash); slot = &index->slots[at], slot->rule != 0;
          at = (at + 1) & index->mask) {
         const struct rule *first = &index->rules[slot->rule - 1];
-        if (slot->tag == tag_of(hash) && same_host(host, first))
+        if (slot->tag == tag_of(hash) && has_host(first, key))
             return first;
     }
     return NULL;
+}
+
+static bool has_labels(const struct index *index, unsigned labels)
+{
+    return (index->below_labels[labels / 64] >> (labels % 64) & 1) != 0;
 }
 
 static size_t find_name(const struct index *index, const struct name *name,
@@ -142,16 +171,16 @@ static size_t find_name(const struct index *index, const struct name *name,
 {
     size_t count = 0;
     uint64_t hash = 0;
+    unsigned labels = 0;
     for (size_t i = name->len; i > 0; i--) {
-        if (name->text[i - 1] == '.') {
-            struct rule below = {.host = RULE_BELOW, .name = name->text + i};
-            below.name_len = (uint8_t)(name->len - i);
+        if (name->text[i - 1] == '.' && has_labels(index, ++labels)) {
+            struct key below = {.host = RULE_BELOW, .name = {name->text + i, name->len - i}};
             heads[count] = find(index, hash_add(index, hash, KEY_BELOW), &below);
             count += heads[count] != NULL;
         }
         hash = hash_add(index, hash, (unsigned char)name->text[i - 1]);
     }
-    struct rule exact = {.host = RULE_NAME, .name = name->text, .name_len = name->len};
+    struct key exact = {.host = RULE_NAME, .name = name_str(name)};
     heads[count] = find(index, hash_add(index, hash, KEY_NAME), &exact);
     return count + (heads[count] != NULL);
 }
@@ -170,8 +199,9 @@ static size_t find_addr(const struct index *index, const struct addr *addr,
     for (unsigned len = 0; len <= longest; len++) {
         if (!has_length(index, addr, len))
             continue;
-        struct rule range = {.host = RULE_CIDR, .cidr = cidr_of(addr, (uint8_t)len)};
-        heads[count] = find(index, hash_cidr(index, &range.cidr), &range);
+        struct cidr range = cidr_of(addr, (uint8_t)len);
+        struct key key = {.host = RULE_CIDR, .cidr = &range};
+        heads[count] = find(index, hash_cidr(index, &range), &key);
         count += heads[count] != NULL;
     }
     return count;

@@ -28,6 +28,7 @@ struct index {
     uint32_t any;        /* 1 + the first rule for `*`; 0 = none */
     uint64_t v4_lengths; /* bit set of the prefix lengths in use */
     uint64_t v6_lengths[3];
+    uint64_t below_labels[2]; /* bit set of the numbers of labels that the x of some `*.x` has */
 };
 
 /* Rules for one host stay in the order of the array. */

@@ -90,7 +90,11 @@ static void plan(struct builder *builder, size_t rules, size_t bytes)
 static void begin(struct builder *builder)
 {
     assert(builder->rules < UINT32_MAX);
-    builder->policy->rules = must_alloc(builder->rules, sizeof(struct rule));
+    /* A rule is a cache line, and is to lie in one. */
+    size_t size = (builder->rules + 1) * sizeof(struct rule);
+    builder->policy->rules = aligned_alloc(sizeof(struct rule), size);
+    if (builder->policy->rules == NULL)
+        abort();
     builder->policy->texts = must_alloc(builder->bytes, 1);
     builder->text = builder->policy->texts;
 }

@@ -202,13 +202,13 @@ static bool parse_name(struct parser *parser, struct str text)
     enum name_fault why = name_parse_idna(&name, text);
     if (why != NAME_OK)
         return fault(parser, "`%.*s` is not a host name: %s", STR_ARG(text), name_fault_text(why));
-    rule->name_len = name.len;
-    if (text.len >= name.len && memcmp(text.p, name.text, name.len) == 0) {
-        rule->name = text.p; /* already canonical, but for a trailing dot perhaps */
-        return true;
-    }
-    rule->name = must_strdup(name_str(&name));
-    rule->owns_name = true;
+    rule->name.len = name.len;
+    size_t offset = (size_t)(text.p - rule->text);
+    bool canonical = text.len >= name.len && memcmp(text.p, name.text, name.len) == 0;
+    if (canonical && offset <= UINT16_MAX) /* a trailing dot makes no difference */
+        rule->name.offset = (uint16_t)offset;
+    else
+        extra(parser)->name = must_strdup(name_str(&name));
     return true;
 }
 
@@ -230,7 +230,7 @@ static bool is_public_suffix(const struct rule *rule, int type)
     if (suffix_list == NULL)
         return false;
     char name[NAME_MAX_LEN + 1];
-    snprintf(name, sizeof(name), "%.*s", rule->name_len, rule->name);
+    snprintf(name, sizeof(name), "%.*s", STR_ARG(rule_name(rule)));
     return psl_is_public_suffix2(suffix_list, name, type | PSL_TYPE_NO_STAR_RULE) != 0;
 }
 
@@ -247,12 +247,12 @@ static bool parse_wildcard(struct parser *parser, struct str below)
             parser,
             "`*.%.*s` covers a whole public suffix, under which anybody can register; name "
             "the domains that are meant",
-            rule->name_len, rule->name);
+            STR_ARG(rule_name(rule)));
     if (is_public_suffix(rule, PSL_TYPE_PRIVATE))
         faults_add(parser->faults, FAULT_WARNING, parser->place,
                    "rule `%.200s`: `*.%.*s` is a public suffix of one provider: anybody can have a "
                    "name below it",
-                   rule->text, rule->name_len, rule->name);
+                   rule->text, STR_ARG(rule_name(rule)));
     return true;
 }
 
@@ -678,9 +678,6 @@ void rule_set_reason(struct rule *rule, const char *reason)
 
 void rule_free(struct rule *rule)
 {
-    if (rule->owns_name)
-        free((void *)(uintptr_t)rule->name);
-    rule->owns_name = false;
     struct rule_extra *gone = rule->extra;
     rule->extra = NULL;
     if (gone == NULL)
@@ -688,6 +685,7 @@ void rule_free(struct rule *rule)
     for (size_t i = 0; i < gone->method_count; i++)
         free(gone->methods[i]);
     free(gone->methods);
+    free(gone->name);
     free(gone->ports);
     free(gone->path);
     free(gone->to);

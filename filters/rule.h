@@ -5,7 +5,7 @@
  * when it is asked for, and a name that was written canonically is a view into the text.
  *
  * Ownership: `text` and `origin` are borrowed from the policy and outlive the rule; the rule owns
- * `extra` and a name that had to be converted: rule_free(). Thread: built on one thread, then
+ * `extra`: rule_free(). Thread: built on one thread, then
  * constant. Failure: faults at the given place; a public-suffix wildcard is an error, a private one
  * a warning.
  */
@@ -49,8 +49,9 @@ struct rule_origin {
     char *file;
 };
 
-/* The attributes that most rules do not have. */
+/* What most rules do not have. */
 struct rule_extra {
+    char *name;               /* in canonical form, where the text does not spell it so */
     struct port_range *ports; /* RULE_PORTS_LIST */
     size_t port_count;
     uint32_t fronts; /* bit set of 1u << front; 0 = every front */
@@ -67,17 +68,17 @@ struct rule_extra {
 struct rule {
     const char *text; /* as written, for explain and diffs */
     const struct rule_origin *origin;
-    struct rule_extra *extra; /* NULL = none of them */
+    struct rule_extra *extra; /* NULL = none of it */
     union {
-        const char
-            *name; /* RULE_NAME: the name; RULE_BELOW: x. Canonical, `name_len` bytes, no NUL */
+        struct {             /* RULE_NAME: the name; RULE_BELOW: x. See rule_name() */
+            uint16_t offset; /* in the text */
+            uint8_t len;
+        } name;
         struct cidr cidr; /* RULE_CIDR */
     };
     struct port_range range; /* RULE_PORTS_RANGE */
     uint32_t number;         /* of its line in the file, or of its entry in a list of settings */
     uint32_t next;           /* filters/index: the next rule for this host */
-    uint8_t name_len;
-    bool owns_name;
     enum rule_effect effect : 8;
     enum rule_host host : 8;
     enum rule_ports ports : 8;
@@ -85,6 +86,16 @@ struct rule {
     enum rule_sni sni : 8;
     enum rule_mode mode : 8;
 };
+
+_Static_assert(sizeof(struct rule) == 64, "one cache line");
+
+/* The canonical name of a RULE_NAME or RULE_BELOW; not NUL-terminated. */
+static inline struct str rule_name(const struct rule *rule)
+{
+    const char *converted = rule->extra != NULL ? rule->extra->name : NULL;
+    const char *text = converted != NULL ? converted : rule->text + rule->name.offset;
+    return (struct str){text, rule->name.len};
+}
 
 /* Where a rule's text comes from decides what may be written and what a missing port means. */
 enum rule_dialect {
