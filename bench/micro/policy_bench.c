@@ -1,0 +1,172 @@
+/*
+ * What a policy costs: loading a list file of a million rules, bytes a rule beyond its text, and a
+ * decision with ten rules and with a million. One JSON object a figure on stdout.
+ *
+ *   bench-policy [RULES]      default 1000000
+ */
+#include "filters/policy.h"
+#include "srt/cleanup.h"
+
+#include <malloc.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <time.h>
+
+enum { QUESTIONS = 4096, ROUNDS = 20, TRIES = 10 };
+
+/* The processor's time: what else the machine does is not the policy's. */
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static size_t heap_bytes(void)
+{
+    struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+static void figure(const char *name, unsigned rules, double value, const char *unit)
+{
+    printf("{\"bench\":\"policy\",\"figure\":\"%s\",\"rules\":%u,\"value\":%.1f,\"unit\":\"%s\"}\n",
+           name, rules, value, unit);
+    fflush(stdout);
+}
+
+static uint32_t dice_state = 1;
+
+static uint32_t dice(uint32_t sides)
+{
+    dice_state = dice_state * 1664525 + 1013904223;
+    return (uint32_t)(((uint64_t)dice_state * sides) >> 32);
+}
+
+/* Mostly names, a quarter wildcards, some ports, some ranges; the host of rule `i` is found again.
+ */
+static void host_of(unsigned i, char *out, size_t size)
+{
+    snprintf(out, size, "h%u.zone%u.example.test", i, i % 1000);
+}
+
+static void write_rule(FILE *file, unsigned i)
+{
+    char host[64];
+    host_of(i, host, sizeof(host));
+    if (i % 20 == 7)
+        fprintf(file, "%u.%u.%u.0/24\n", 1 + i % 200, i / 256 % 256, i / 65536 % 256);
+    else if (i % 4 == 1)
+        fprintf(file, "*.%s\n", host);
+    else if (i % 10 == 3)
+        fprintf(file, "%s:8443\n", host);
+    else
+        fprintf(file, "%s\n", host);
+}
+
+static size_t write_configuration(const char *folder, unsigned rules)
+{
+    char path[512];
+    struct stat st;
+    snprintf(path, sizeof(path), "%s/list.txt", folder);
+    FILE *list = fopen(path, "w");
+    if (list == NULL)
+        abort();
+    for (unsigned i = 0; i < rules; i++)
+        write_rule(list, i);
+    fclose(list);
+    if (stat(path, &st) != 0)
+        abort();
+    snprintf(path, sizeof(path), "%s/gateway.ini", folder);
+    FILE *ini = fopen(path, "w");
+    if (ini == NULL)
+        abort();
+    fprintf(ini, "[policy p]\nallow-file = list.txt\n");
+    fclose(ini);
+    return (size_t)st.st_size;
+}
+
+static void remove_configuration(const char *folder)
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%s/list.txt", folder);
+    unlink(path);
+    snprintf(path, sizeof(path), "%s/gateway.ini", folder);
+    unlink(path);
+    rmdir(folder);
+}
+
+static void make_questions(struct target *targets, unsigned rules, bool known)
+{
+    for (unsigned i = 0; i < QUESTIONS; i++) {
+        char host[64], asked[80];
+        host_of(known ? dice(rules) : rules + i, host, sizeof(host));
+        snprintf(asked, sizeof(asked), "%s%s:443", i % 4 == 1 ? "www." : "", host);
+        if (!target_parse(&targets[i], str_of(asked), NULL))
+            abort();
+    }
+}
+
+/* The best of several tries: other work in the caches only ever adds. */
+static double decision_ns(const struct policy *policy, const struct target *targets)
+{
+    double best = 1e9;
+    volatile unsigned allowed = 0;
+    for (unsigned try = 0; try < TRIES; try++) {
+        double start = now_s();
+        for (unsigned i = 0; i < ROUNDS * QUESTIONS; i++) {
+            struct question question = {.target = &targets[i % QUESTIONS]};
+            allowed += policy_judge(policy, &question).outcome == OUTCOME_ALLOWED;
+        }
+        double each = (now_s() - start) * 1e9 / (ROUNDS * QUESTIONS);
+        best = each < best ? each : best;
+    }
+    return best;
+}
+
+static void measure(unsigned rules)
+{
+    static struct target targets[QUESTIONS];
+    char folder[] = "/tmp/bench-policy-XXXXXX", path[512];
+    struct faults faults = {0};
+    if (mkdtemp(folder) == NULL)
+        abort();
+    size_t text = write_configuration(folder, rules);
+    snprintf(path, sizeof(path), "%s/gateway.ini", folder);
+
+    size_t heap_before = heap_bytes();
+    double start = now_s();
+    struct gateway_config *config = gateway_config_read(path, &faults);
+    double read = now_s();
+    struct policy *policy =
+        config != NULL ? policy_compile(config->policies, config, &faults) : NULL;
+    double compiled = now_s();
+    faults_print(&faults, stderr);
+    if (policy == NULL || policy_rule_count(policy) != rules)
+        abort();
+    figure("read", rules, (read - start) * 1e3, "ms");
+    figure("compile", rules, (compiled - read) * 1e3, "ms");
+    figure("load", rules, (compiled - start) * 1e3, "ms");
+    figure("memory_beyond_text", rules, (double)(heap_bytes() - heap_before - text) / rules,
+           "bytes/rule");
+    make_questions(targets, rules, true);
+    figure("decision_known_host", rules, decision_ns(policy, targets), "ns");
+    make_questions(targets, rules, false);
+    figure("decision_unknown_host", rules, decision_ns(policy, targets), "ns");
+    policy_free(policy);
+    gateway_config_free(config);
+    faults_free(&faults);
+    remove_configuration(folder);
+}
+
+int main(int argc, char **argv)
+{
+    unsigned long rules = argc > 1 ? strtoul(argv[1], NULL, 10) : 1000000;
+    if (rules < 10 || rules > 50000000) {
+        fprintf(stderr, "usage: bench-policy [RULES]   (10 to 50000000)\n");
+        return 64;
+    }
+    measure(10);
+    measure((unsigned)rules);
+    return 0;
+}
