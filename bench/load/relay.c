@@ -1,0 +1,203 @@
+/*
+ * The reference: the smallest epoll relay that does a forward proxy's carrying and nothing else. It
+ * reads a CONNECT head, dials the IPv4 literal in it, answers 200 and copies both ways; with
+ * --raw ADDR it dials ADDR at once and copies. No policy, no names, no log, no timers.
+ *
+ *   relay LISTEN [--raw ADDR]
+ */
+#include "net.h"
+
+enum { BUFFER = 64 << 10, HEAD = 1024 };
+
+struct side {
+    struct pair *pair;
+    int fd;
+    uint32_t armed;
+    bool eof; /* nothing more will be read from it */
+};
+
+struct pair {
+    struct side side[2]; /* client, upstream */
+    char *held[2];       /* read from side i, not yet written to the other */
+    size_t held_len[2], held_at[2];
+    size_t head_len;
+    bool tunnel; /* the head is through */
+    bool dialled;
+    char head[HEAD];
+};
+
+static int ep;
+static char scratch[BUFFER];
+static const char ok[] = "HTTP/1.1 200 Connection established\r\n\r\n";
+
+static void pair_close(struct pair *p)
+{
+    for (int i = 0; i < 2; i++) {
+        if (p->side[i].fd >= 0)
+            close(p->side[i].fd);
+        free(p->held[i]);
+        p->side[i].fd = -1;
+    }
+    free(p);
+}
+
+static void side_arm(struct side *s, uint32_t events)
+{
+    if (s->fd >= 0 && s->armed != events) {
+        epoll_set(ep, s->armed == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, s->fd, events, s);
+        s->armed = events;
+    }
+}
+
+static bool pair_dial(struct pair *p, const struct endpoint *to)
+{
+    p->side[1].fd = endpoint_connect(to);
+    p->dialled = true;
+    if (p->side[1].fd < 0)
+        return false;
+    side_arm(&p->side[0], EPOLLRDHUP);
+    side_arm(&p->side[1], EPOLLOUT);
+    return true;
+}
+
+static bool pair_read_head(struct pair *p)
+{
+    ssize_t n = read(p->side[0].fd, p->head + p->head_len, HEAD - 1 - p->head_len);
+    if (n <= 0)
+        return n < 0 && errno == EAGAIN;
+    p->head_len += (size_t)n;
+    p->head[p->head_len] = '\0';
+    if (strstr(p->head, "\r\n\r\n") == NULL)
+        return p->head_len < HEAD - 1;
+    char authority[64];
+    if (sscanf(p->head, "CONNECT %63s", authority) != 1)
+        return false;
+    struct endpoint to = endpoint_parse(authority);
+    return pair_dial(p, &to);
+}
+
+/* Moves what can be moved from side i to the other; false when the pair is done. */
+static bool pair_move(struct pair *p, int i)
+{
+    struct side *from = &p->side[i], *to = &p->side[1 - i];
+    for (int turns = 0; turns < 4; turns++) {
+        if (p->held_len[i] != 0) {
+            ssize_t n = write(to->fd, p->held[i] + p->held_at[i], p->held_len[i]);
+            if (n < 0)
+                return errno == EAGAIN;
+            p->held_at[i] += (size_t)n;
+            p->held_len[i] -= (size_t)n;
+            if (p->held_len[i] != 0)
+                return true;
+            free(p->held[i]);
+            p->held[i] = NULL;
+        }
+        if (from->eof)
+            return true;
+        ssize_t n = read(from->fd, scratch, sizeof(scratch));
+        if (n < 0)
+            return errno == EAGAIN;
+        if (n == 0) {
+            from->eof = true;
+            shutdown(to->fd, SHUT_WR);
+            return !(p->side[0].eof && p->side[1].eof);
+        }
+        ssize_t w = write(to->fd, scratch, (size_t)n);
+        if (w < 0 && errno != EAGAIN)
+            return false;
+        if (w < n) {
+            size_t rest = (size_t)(n - (w < 0 ? 0 : w));
+            p->held[i] = malloc(rest);
+            if (p->held[i] == NULL)
+                return false;
+            memcpy(p->held[i], scratch + (n - (ssize_t)rest), rest);
+            p->held_len[i] = rest;
+            p->held_at[i] = 0;
+            return true;
+        }
+        if (n < (ssize_t)sizeof(scratch))
+            return true;
+    }
+    return true;
+}
+
+static void pair_arm(struct pair *p)
+{
+    for (int i = 0; i < 2; i++) {
+        uint32_t events = 0;
+        if (!p->side[i].eof && p->held_len[i] == 0)
+            events |= EPOLLIN;
+        if (p->held_len[1 - i] != 0)
+            events |= EPOLLOUT;
+        side_arm(&p->side[i], events != 0 ? events : EPOLLHUP);
+    }
+}
+
+static void pair_event(struct side *s, uint32_t events)
+{
+    struct pair *p = s->pair;
+    bool alive = true;
+    if (!p->dialled) {
+        alive = pair_read_head(p);
+    } else if (!p->tunnel) {
+        if (s != &p->side[1] || (events & (EPOLLERR | EPOLLHUP)) != 0)
+            alive = s != &p->side[1] ? (events & (EPOLLERR | EPOLLHUP)) == 0 : false;
+        else {
+            p->tunnel = true;
+            if (p->head_len != 0)
+                alive = write(p->side[0].fd, ok, sizeof(ok) - 1) == (ssize_t)sizeof(ok) - 1;
+            if (alive)
+                alive = pair_move(p, 0);
+            if (alive)
+                pair_arm(p);
+        }
+    } else {
+        alive = pair_move(p, 0) && pair_move(p, 1);
+        if (alive)
+            pair_arm(p);
+    }
+    if (!alive)
+        pair_close(p);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2 && !(argc == 4 && strcmp(argv[2], "--raw") == 0))
+        errx(64, "usage: relay LISTEN [--raw ADDR]");
+    struct endpoint at = endpoint_parse(argv[1]), raw = {0};
+    if (argc == 4)
+        raw = endpoint_parse(argv[3]);
+    descriptors_raise();
+    ep = epoll_create1(EPOLL_CLOEXEC);
+    int listener = endpoint_listen(&at);
+    epoll_set(ep, EPOLL_CTL_ADD, listener, EPOLLIN, NULL);
+    puts("ready");
+    fflush(stdout);
+    for (;;) {
+        /* One event a turn per descriptor; a pair closed in this turn must not be seen again, so
+         * take events one by one: the price is the reference's, and it is small. */
+        struct epoll_event ev[1];
+        int n = epoll_wait(ep, ev, 1, -1);
+        if (n <= 0)
+            continue;
+        if (ev[0].data.ptr != NULL) {
+            pair_event(ev[0].data.ptr, ev[0].events);
+            continue;
+        }
+        for (;;) {
+            int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+            if (fd < 0)
+                break;
+            socket_tune(fd, &at);
+            struct pair *p = calloc(1, sizeof(*p));
+            if (p == NULL)
+                err(71, "calloc");
+            p->side[0] = (struct side){.pair = p, .fd = fd};
+            p->side[1] = (struct side){.pair = p, .fd = -1};
+            if (raw.len != 0 ? !pair_dial(p, &raw) : false)
+                pair_close(p);
+            else if (raw.len == 0)
+                side_arm(&p->side[0], EPOLLIN);
+        }
+    }
+}
