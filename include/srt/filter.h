@@ -1,0 +1,154 @@
+/*
+ * srt/filter.h: how code of yours joins the decision about a request. ABI version 1.
+ *
+ * A module is one constant struct srt_filter_module. The gateway's own filters are the same struct,
+ * linked in; yours is a shared object that exports it as `srt_filter_module` and is named in the
+ * configuration by its absolute path:
+ *
+ *     [filter hours]                       ; one configured filter ("rule") of the module
+ *     module = /usr/lib/srt/office-hours.so
+ *     open   = 08:00-18:00                 ; every key but `module` and `timeout` is the module's
+ *
+ * Lifecycle.  create() once for each [filter] section of a configuration, on the control thread; then
+ * enter() once for each worker, on that worker's thread; on_request() there for each request of a policy
+ * that names the filter, after its rules said yes; leave() and destroy() when a reload or the end has
+ * taken the configuration out of use and no request is left in it. The object is loaded with
+ * RTLD_NOW | RTLD_LOCAL and never closed.
+ *
+ * Threads.  create() and destroy() are called on the control thread, everything with a `local` on the
+ * worker that enter() was called on. Two workers run at once: what they share is the module's to guard.
+ * No call may block: a worker serves thousands. What takes time answers SRT_FILTER_PENDING.
+ *
+ * Ownership.  Everything reached through a srt_filter_request is borrowed and dies with the call.
+ *
+ * Failure.  Fail closed: a value outside the enum, a late or a second answer, a section that create()
+ * refuses never lets anything through. A module that crashes takes the gateway with it; code that may
+ * crash belongs into another process (`module = unix:/path`, docs/filters.md).
+ *
+ * Compatibility.  Structs only grow at their end and say their size first, as the gateway that fills
+ * them knew it: read a member only when `size` covers it. A module with another `abi` is refused.
+ */
+#ifndef SRT_FILTER_H
+#define SRT_FILTER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SRT_FILTER_ABI 1
+#define SRT_FILTER_SYMBOL "srt_filter_module"
+
+/* Bytes without a terminator; p == NULL: absent or not visible. */
+struct srt_filter_text {
+    const char *p;
+    size_t len;
+};
+
+struct srt_filter_field {
+    struct srt_filter_text name, value;
+};
+
+/* A line of the [filter] section. NUL-terminated. */
+struct srt_filter_key {
+    const char *key, *value;
+    const char *file;
+    unsigned line;
+};
+
+/* What is asked. On an opaque tunnel method, path and fields are not visible. */
+struct srt_filter_request {
+    size_t size;
+    struct srt_filter_text id;      /* of the decision's record */
+    struct srt_filter_text sandbox; /* absent: not attached by a launcher */
+    struct srt_filter_text client;  /* absent: its listener identifies it */
+    struct srt_filter_text policy;
+    struct srt_filter_text front; /* connect, http, socks5, transparent */
+    struct srt_filter_text host;  /* canonical name, or a literal without brackets */
+    uint16_t port;
+    struct srt_filter_text method, path; /* path with its query */
+    const struct srt_filter_field *fields;
+    size_t field_count;
+    int64_t body_len; /* of a visible request; -1: chunked, or not visible */
+    int64_t now_ms;   /* since the epoch */
+};
+
+enum srt_filter_verdict {
+    SRT_FILTER_PASS = 0,    /* nothing against it */
+    SRT_FILTER_DENY = 1,    /* final; `reason` is what the agent reads */
+    SRT_FILTER_PENDING = 2, /* resume() will say; within the section's `timeout`, or it is a DENY */
+};
+
+/* Names one waiting request. A ticket whose request has gone finds nothing; it is never reused. */
+struct srt_filter_ticket {
+    uint64_t worker, session, serial;
+};
+
+/* What a module may say beside its verdict. */
+struct srt_filter_ruling {
+    size_t size;
+    char reason[256]; /* one sentence, NUL-terminated; cleaned of control bytes by the gateway */
+};
+
+/* Changes to the head of a visible request that goes on, made during on_request() only. */
+struct srt_filter_edits;
+
+/* What the gateway offers. Valid as long as the module's code is. */
+struct srt_filter_host {
+    size_t size;
+    /* Answers a pending request, once, from any thread. `reason` may be NULL. */
+    void (*resume)(const struct srt_filter_ticket *ticket, enum srt_filter_verdict verdict,
+                   const char *reason);
+    /* 0, or -1 for a field that is not the module's to touch: framing, Host, hop-by-hop. */
+    int (*field_set)(struct srt_filter_edits *edits, struct srt_filter_text name,
+                     struct srt_filter_text value);
+    int (*field_remove)(struct srt_filter_edits *edits, struct srt_filter_text name);
+    /* A line among the gateway's messages, with the filter's name before it. */
+    void (*log)(const char *filter, const char *text);
+};
+
+/* Why create() refused: one line; `key` is the culprit among the keys, or NULL for the section. */
+struct srt_filter_fault {
+    size_t size;
+    const struct srt_filter_key *key;
+    char text[512];
+};
+
+struct srt_filter_module {
+    uint32_t abi;  /* SRT_FILTER_ABI */
+    uint32_t size; /* sizeof(struct srt_filter_module) */
+    const char *name;
+
+    /* A configured filter, or NULL with `fault`. Unknown keys are faults too. `name` and `keys` live as
+     * long as the filter. */
+    void *(*create)(const struct srt_filter_host *host, const char *name,
+                    const struct srt_filter_key *keys, size_t key_count,
+                    struct srt_filter_fault *fault);
+    void (*destroy)(void *filter);
+
+    /* The filter in one worker; may be NULL, then `local` is the filter itself. Returning NULL is a
+     * fault of the reload. */
+    void *(*enter)(void *filter, unsigned worker);
+    void (*leave)(void *local);
+
+    enum srt_filter_verdict (*on_request)(void *local, const struct srt_filter_request *request,
+                                          const struct srt_filter_ticket *ticket,
+                                          struct srt_filter_edits *edits,
+                                          struct srt_filter_ruling *ruling);
+
+    /* A pending request is not waited for any more (its client left, its time is up). May be NULL. */
+    void (*on_abandon)(void *local, const struct srt_filter_ticket *ticket);
+
+    /* A request of this filter's policy ended; for counting only, there is no verdict. May be NULL.
+     * `bytes_up` is what the sandbox sent. */
+    void (*on_end)(void *local, const struct srt_filter_request *request, uint64_t bytes_up,
+                   uint64_t bytes_down);
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
