@@ -35,6 +35,8 @@ int command_options(const struct command *self, int argc, char **argv);
 int command_ask(const struct command *self, int argc, char **argv); /* status and the like */
 int command_cut(const struct command *self, int argc, char **argv);
 int command_tail(const struct command *self, int argc, char **argv);
+int command_replay(const struct command *self, int argc, char **argv);
+int command_learn(const struct command *self, int argc, char **argv);
 int command_unavailable(const struct command *self, int argc, char **argv);
 
 /* Ends the list of a command's own long options. */

@@ -2,8 +2,8 @@
  * An audit log read back, a line at a time, for `replay`, `learn` and `summary`.
  *
  * Ownership: a record's texts live only during the call that gets it. Memory does not grow with the
- * log. Thread: main. Failure: a file that cannot be read is an error; a line that is no audit record
- * (a torn last one, say) is named on stderr, counted and passed over.
+ * log. Thread: main. Failure: a file that cannot be read is an error; a line that is no audit
+ * record (a torn last one, say) is named on stderr, counted and passed over.
  */
 #ifndef CONTROL_HISTORY_H
 #define CONTROL_HISTORY_H
@@ -27,7 +27,8 @@ struct history_record {
 
 typedef void history_fn(void *arg, const struct history_record *record);
 
-/* "-" is standard input. 0, or -1 with `err`. `*skipped` (may be NULL) counts the lines passed over. */
+/* "-" is standard input. 0, or -1 with `err`. `*skipped` (may be NULL) counts the lines passed
+ * over. */
 int history_read(const char *path, history_fn *each, void *arg, size_t *skipped,
                  struct srt_err *err);
 

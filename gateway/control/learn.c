@@ -1,10 +1,10 @@
 /*
  * `srt-gateway learn`: the fewest rule lines that would allow what was denied.
  *
- * Names that were denied on the same ports below one registrable domain become one wildcard over their
- * deepest common parent; everything else is written as it was asked for. A wildcard is proposed only
- * where `check` would take it without a word, which keeps public and private suffixes out, and never
- * over a single label. What no allow line can lift is said in comments.
+ * Names that were denied on the same ports below one registrable domain become one wildcard over
+ * their deepest common parent; everything else is written as it was asked for. A wildcard is
+ * proposed only where `check` would take it without a word, which keeps public and private suffixes
+ * out, and never over a single label. What no allow line can lift is said in comments.
  */
 #include "control/command.h"
 #include "control/history.h"
@@ -13,7 +13,8 @@
 #include <jansson.h>
 #include <stdlib.h>
 
-/* A target that was denied for want of a rule: one line of the result, unless a wildcard covers it. */
+/* A target that was denied for want of a rule: one line of the result, unless a wildcard covers it.
+ */
 struct wish {
     const char *host; /* a name, or a literal as rules spell it */
     const char *apex; /* the widest parent that may stand behind `*.`; NULL: none */
@@ -78,13 +79,14 @@ static void learn_from(void *arg, const struct history_record *record)
 /* Whether `check` would take `allow = *.APEX` without a fault or a warning. */
 static bool wildcard_is_clean(const char *apex)
 {
+    static char nothing[] = "";
+    static const struct rule_origin nowhere = {.prefix = nothing, .suffix = "", .file = nothing};
     struct faults faults = {0};
     struct rule rule;
     char text[NAME_MAX_LEN + 3];
     snprintf(text, sizeof(text), "*.%s", apex);
-    bool clean = strchr(apex, '.') != NULL &&
-                 rule_parse(&rule, RULE_ALLOW, RULE_INI, str_of(text), "learn", (struct place){0},
-                            &faults);
+    bool clean = strchr(apex, '.') != NULL && rule_parse(&rule, RULE_ALLOW, RULE_INI, text,
+                                                         &nowhere, 1, (struct place){0}, &faults);
     if (clean)
         rule_free(&rule);
     clean = clean && faults.count == 0;
@@ -121,7 +123,8 @@ static void spell_ports(struct wish *wish, json_t *ports)
     bool plain = true;
     const char *key;
     json_t *requests;
-    json_object_foreach(ports, key, requests) {
+    json_object_foreach(ports, key, requests)
+    {
         uint16_t port = (uint16_t)atoi(key);
         wish->count += json_integer_value(requests);
         plain = plain && (port == 80 || port == 443);
@@ -138,7 +141,7 @@ static void spell_ports(struct wish *wish, json_t *ports)
     qsort(sorted, count, sizeof(sorted[0]), compare_ports);
     size_t len = (size_t)sprintf(wish->ports, count == 1 ? ":%u" : " ports=%u", sorted[0]);
     for (size_t i = 1; i < count; i++)
-        len += (size_t)sprintf(wish->ports + len, ",%u", sorted[i]);
+        len += (size_t)snprintf(wish->ports + len, sizeof(wish->ports) - len, ",%u", sorted[i]);
 }
 
 static int compare_wishes(const void *a, const void *b)
@@ -190,7 +193,8 @@ static void print_lines(json_t *wanted, bool exact)
     json_t *ports;
     if (wishes == NULL)
         abort();
-    json_object_foreach(wanted, host, ports) {
+    json_object_foreach(wanted, host, ports)
+    {
         struct wish *wish = &wishes[count++];
         wish->host = host;
         wish->apex = exact ? NULL : apex_of(host);

@@ -1,10 +1,10 @@
 /*
  * `srt-gateway replay`: what another configuration would have said to recorded requests.
  *
- * Each decision is judged again by the policy of the same name (or the one that --policy names) through
- * the code that judges live traffic: rules first, then the recorded address. Requests that ended before
- * any policy was asked are passed over; a name that could not be resolved or dialled counts as allowed,
- * for that is what the policy had said. One line for each verdict that changed.
+ * Each decision is judged again by the policy of the same name (or the one that --policy names)
+ * through the code that judges live traffic: rules first, then the recorded address. Requests that
+ * ended before any policy was asked are passed over; a name that could not be resolved or dialled
+ * counts as allowed, for that is what the policy had said. One line for each verdict that changed.
  */
 #include "control/command.h"
 #include "control/history.h"
@@ -74,7 +74,8 @@ static enum outcome judge_again(const struct history_record *record, const struc
     enum outcome outcome = chain_judge(&chain, &question, decision);
     struct approved approved;
     struct addr addr;
-    if (outcome == OUTCOME_ALLOWED && record->addr != NULL && addr_parse(&addr, str_of(record->addr)))
+    if (outcome == OUTCOME_ALLOWED && record->addr != NULL &&
+        addr_parse(&addr, str_of(record->addr)))
         outcome = chain_approve(&chain, &nowhere, &record->target, &addr, 1, decision, &approved);
     return outcome;
 }
@@ -153,7 +154,8 @@ int command_replay(const struct command *self, int argc, char **argv)
     if (optind + 1 != argc)
         return command_misused(self, "name one audit log");
 
-    struct snapshot *snapshot = command_load(config != NULL ? config : command_default_config(), NULL);
+    struct snapshot *snapshot =
+        command_load(config != NULL ? config : command_default_config(), NULL);
     if (snapshot == NULL)
         return EXIT_CONFIG;
     replay.snapshot = snapshot;
