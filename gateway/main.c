@@ -25,9 +25,9 @@ static const struct command commands[] = {
     {"pending", command_unavailable, AT_ADMIN, "Requests that wait for an answer."},
     {"approve", command_unavailable, AT_ADMIN " ID", "Let a waiting request go on."},
     {"refuse", command_unavailable, AT_ADMIN " ID", "Refuse a waiting request."},
-    {"replay", command_unavailable, "-c FILE AUDIT.jsonl",
+    {"replay", command_replay, "[-c FILE] [--policy NAME] [--json] AUDIT.jsonl",
      "Judge recorded requests under another policy."},
-    {"learn", command_unavailable, "AUDIT.jsonl",
+    {"learn", command_learn, "[--exact] AUDIT.jsonl",
      "The fewest rule lines that would allow what was denied."},
 };
 enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };

@@ -106,7 +106,7 @@ static void learn_writes_one_line_for_each_lone_host(void **state)
     fclose(log);
     assert_int_equal(learn(), EXIT_DONE);
     assert_non_null(strstr(printed, "# 2 requests: pypi.org\n"));
-    assert_string_equal(lines_of(), "allow = [2001:db8::1]:8080;allow = pypi.org;"
+    assert_string_equal(lines_of(), "allow = pypi.org;allow = [2001:db8::1]:8080;"
                                     "allow = git.corp.example.com:22;");
 }
 
