@@ -1,1 +1,274 @@
-typedef int placeholder;
+#include "launcher/fence.h"
+
+#include "srt/cleanup.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+void fence_add(struct fence *fence, enum fence_verb verb, const char *path, enum path_type type,
+               const char *setting)
+{
+    if (fence->count == fence->capacity) {
+        fence->capacity = fence->capacity == 0 ? 64 : 2 * fence->capacity;
+        fence->rules = reallocarray(fence->rules, fence->capacity, sizeof(*fence->rules));
+        assert(fence->rules != NULL);
+    }
+    struct fence_rule *rule = &fence->rules[fence->count++];
+    *rule = (struct fence_rule){
+        .path = strdup(path), .type = type, .verb = verb, .setting = strdup(setting)};
+    assert(rule->path != NULL && rule->setting != NULL);
+}
+
+/* At one path the order of verbs does not decide anything; it only makes the order total. */
+static int rule_compare(const void *a, const void *b)
+{
+    const struct fence_rule *x = a, *y = b;
+    int order = path_compare(x->path, y->path);
+    return order != 0 ? order : (int)x->verb - (int)y->verb;
+}
+
+void fence_seal(struct fence *fence)
+{
+    if (fence->count > 0)
+        qsort(fence->rules, fence->count, sizeof(*fence->rules), rule_compare);
+}
+
+void fence_free(struct fence *fence)
+{
+    for (size_t i = 0; i < fence->count; i++) {
+        free(fence->rules[i].path);
+        free(fence->rules[i].setting);
+    }
+    free(fence->rules);
+    *fence = (struct fence){0};
+}
+
+static const struct fence_rule *first_at(const struct fence *fence, const char *path)
+{
+    size_t low = 0, high = fence->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (path_compare(fence->rules[middle].path, path) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == fence->count || strcmp(fence->rules[low].path, path) != 0)
+        return NULL;
+    return &fence->rules[low];
+}
+
+/* What the rules at one place say; each is the first rule of its kind there, or NULL. */
+struct place_rules {
+    const struct fence_rule *by_verb[FENCE_KEEP + 1];
+};
+
+static struct place_rules rules_at(const struct fence *fence, const char *path)
+{
+    struct place_rules here = {0};
+    const struct fence_rule *end = fence->rules + fence->count;
+    for (const struct fence_rule *rule = first_at(fence, path);
+         rule != NULL && rule < end && strcmp(rule->path, path) == 0; rule++)
+        if (here.by_verb[rule->verb] == NULL)
+            here.by_verb[rule->verb] = rule;
+    return here;
+}
+
+/* From the path up to the root: the nearest decides reads, every one has a say in writes. */
+struct fence_view fence_view(const struct fence *fence, const char *path)
+{
+    const struct fence_rule *reads = NULL, *secret = NULL, *allow = NULL, *deny = NULL;
+    const char *guarded = NULL;
+
+    for (autofree char *at = strdup(path);;) {
+        assert(at != NULL);
+        struct place_rules here = rules_at(fence, at);
+        const struct fence_rule *allow_here = here.by_verb[FENCE_ALLOW_WRITE];
+        if (secret == NULL)
+            secret = here.by_verb[FENCE_HIDE_SECRET];
+        if (reads == NULL)
+            reads = here.by_verb[FENCE_ALLOW_READ];
+        if (reads == NULL)
+            reads = allow_here;
+        if (reads == NULL)
+            reads = here.by_verb[FENCE_DENY_READ];
+        if (deny == NULL)
+            deny = here.by_verb[FENCE_DENY_WRITE];
+        if (allow == NULL)
+            allow = allow_here;
+        if (allow_here != NULL && guarded == NULL)
+            guarded = protect_match(&fence->protect, path, strlen(at) == 1 ? 0 : strlen(at));
+        if (strcmp(at, "/") == 0)
+            break;
+        char *parent = path_parent(at);
+        free(at);
+        at = parent;
+    }
+
+    struct fence_view view = {
+        .readable = true, .read_setting = "default", .write_setting = "default"};
+    if (secret != NULL || (reads != NULL && reads->verb == FENCE_DENY_READ)) {
+        view.readable = false;
+        view.read_setting = secret != NULL ? secret->setting : reads->setting;
+    } else if (reads != NULL) {
+        view.read_setting = reads->setting;
+    }
+
+    if (allow == NULL) {
+        view.write_setting = deny != NULL ? deny->setting : "default";
+    } else if (deny != NULL) {
+        view.write_setting = deny->setting;
+    } else if (!view.readable) {
+        view.write_setting = view.read_setting;
+    } else if (guarded != NULL) {
+        view.write_setting = guarded;
+    } else {
+        view.writable = true;
+        view.write_setting = allow->setting;
+    }
+    return view;
+}
+
+static void add_step(struct fence_plan *plan, enum fence_act act, const char *path, size_t len,
+                     enum path_type type, const char *setting)
+{
+    if (plan->count == plan->capacity) {
+        plan->capacity = plan->capacity == 0 ? 64 : 2 * plan->capacity;
+        plan->steps = reallocarray(plan->steps, plan->capacity, sizeof(*plan->steps));
+        assert(plan->steps != NULL);
+    }
+    struct fence_step *step = &plan->steps[plan->count++];
+    *step = (struct fence_step){
+        .act = act, .type = type, .path = strndup(path, len), .setting = setting};
+    assert(step->path != NULL);
+}
+
+/* The mount points that lie above the place now looked at, innermost last, as indices of steps.
+ * What a place inherits is what the innermost one shows. */
+struct open_mounts {
+    size_t *steps;
+    size_t count, capacity;
+};
+
+static void push(struct open_mounts *open, size_t step)
+{
+    if (open->count == open->capacity) {
+        open->capacity = open->capacity == 0 ? 16 : 2 * open->capacity;
+        open->steps = reallocarray(open->steps, open->capacity, sizeof(*open->steps));
+        assert(open->steps != NULL);
+    }
+    open->steps[open->count++] = step;
+}
+
+struct state {
+    bool readable, writable;
+};
+
+static struct state state_inherited(const struct fence_plan *plan, const struct open_mounts *open)
+{
+    for (size_t i = open->count; i-- > 0;) {
+        switch (plan->steps[open->steps[i]].act) {
+        case FENCE_WRITABLE:
+            return (struct state){true, true};
+        case FENCE_VISIBLE:
+        case FENCE_READONLY:
+            return (struct state){true, false};
+        case FENCE_HIDDEN:
+            return (struct state){false, false};
+        case FENCE_PIN:
+            break;
+        }
+    }
+    return (struct state){true, false};
+}
+
+/* A directory above a guarded place that could be renamed takes the guard away with it, so each one
+ * from the innermost mount point down becomes a mount point itself. */
+static void pin_above(struct fence_plan *plan, struct open_mounts *open, const char *path,
+                      const char *setting)
+{
+    const char *above = open->count > 0 ? plan->steps[open->steps[open->count - 1]].path : "/";
+    const char *p = path_below(path, above);
+    for (size_t len = strcspn(p, "/"); p[len] != '\0'; len += 1 + strcspn(p + len + 1, "/")) {
+        push(open, plan->count);
+        add_step(plan, FENCE_PIN, path, (size_t)(p + len - path), PATH_DIR, setting);
+    }
+}
+
+static enum fence_act act_for(struct state from, struct state to)
+{
+    if (!to.readable)
+        return FENCE_HIDDEN;
+    if (to.writable)
+        return FENCE_WRITABLE;
+    return from.readable ? FENCE_READONLY : FENCE_VISIBLE;
+}
+
+/* The mounts that one place needs, given what it would show without. */
+static void plan_place(struct fence_plan *plan, struct open_mounts *open, const struct fence *fence,
+                       const struct fence_rule *rule)
+{
+    struct state from = state_inherited(plan, open);
+    struct fence_view view = fence_view(fence, rule->path);
+    struct state to = {view.readable, view.writable};
+    bool changes = from.readable != to.readable || from.writable != to.writable;
+    bool keep = rules_at(fence, rule->path).by_verb[FENCE_KEEP] != NULL;
+    bool link = rule->type == PATH_SYMLINK;
+
+    if (!changes && !(keep && from.writable))
+        return;
+    if (link && !from.writable)
+        return; /* its directory cannot be changed, so neither can the link */
+    const char *setting = rule->setting;
+    if (changes)
+        setting = from.readable == to.readable ? view.write_setting : view.read_setting;
+    if (from.writable)
+        pin_above(plan, open, rule->path, setting);
+    push(open, plan->count);
+    add_step(plan, link || !changes ? FENCE_PIN : act_for(from, to), rule->path, strlen(rule->path),
+             rule->type, setting);
+}
+
+/* An absent place needs no mount and can have none: the rule at the last directory above it that
+ * does exist (FENCE_KEEP, see rules.c) keeps that one in place. */
+void fence_plan_make(struct fence_plan *plan, const struct fence *fence)
+{
+    struct open_mounts open = {0};
+    for (size_t i = 0; i < fence->count; i++) {
+        const struct fence_rule *rule = &fence->rules[i];
+        if (rule->type == PATH_ABSENT || strcmp(rule->path, "/") == 0 ||
+            (i > 0 && strcmp(rule->path, fence->rules[i - 1].path) == 0))
+            continue;
+        while (open.count > 0 &&
+               !path_within(rule->path, plan->steps[open.steps[open.count - 1]].path))
+            open.count--;
+        plan_place(plan, &open, fence, rule);
+    }
+    free(open.steps);
+}
+
+void fence_plan_free(struct fence_plan *plan)
+{
+    for (size_t i = 0; i < plan->count; i++)
+        free(plan->steps[i].path);
+    free(plan->steps);
+    *plan = (struct fence_plan){0};
+}
+
+const char *fence_act_word(enum fence_act act)
+{
+    switch (act) {
+    case FENCE_WRITABLE:
+        return "writable";
+    case FENCE_VISIBLE:
+        return "visible";
+    case FENCE_READONLY:
+        return "read-only";
+    case FENCE_HIDDEN:
+        return "hidden";
+    case FENCE_PIN:
+        return "pinned";
+    }
+    return "?";
+}

@@ -1,0 +1,312 @@
+#include "launcher/paths.h"
+
+#include "srt/cleanup.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { LINKS_MAX = 40 }; /* as the kernel: more is a loop */
+
+char *path_join(const char *dir, const char *name)
+{
+    char *joined = NULL;
+    const char *slash = strcmp(dir, "/") == 0 ? "" : "/";
+    int len = asprintf(&joined, "%s%s%s", dir, slash, name);
+    assert(len >= 0);
+    return joined;
+}
+
+static char *copy(const char *text, size_t len)
+{
+    char *out = strndup(text, len);
+    assert(out != NULL);
+    return out;
+}
+
+char *path_absolute(const char *name, const char *cwd, const char *home, struct srt_err *err)
+{
+    if (name[0] == '\0') {
+        srt_err_set(err, "the path is empty");
+        return NULL;
+    }
+    if (name[0] == '/')
+        return copy(name, strlen(name));
+    if (name[0] == '~' && (name[1] == '\0' || name[1] == '/')) {
+        if (home == NULL || home[0] != '/') {
+            srt_err_set(err, "%s: the home directory is unknown (HOME is not an absolute path)",
+                        name);
+            return NULL;
+        }
+        return path_join(home, name[1] == '\0' ? "." : name + 2);
+    }
+    return path_join(cwd, name);
+}
+
+/* Drops the last component of a clean path held in `path`. */
+static void cut_last(char *path)
+{
+    char *slash = strrchr(path, '/');
+    slash[slash == path ? 1 : 0] = '\0';
+}
+
+static void append(char **path, const char *name, size_t len)
+{
+    autofree char *component = copy(name, len);
+    char *joined = path_join(*path, component);
+    free(*path);
+    *path = joined;
+}
+
+char *path_clean(const char *absolute)
+{
+    assert(absolute[0] == '/');
+    char *out = copy("/", 1);
+    for (const char *p = absolute; *p != '\0';) {
+        while (*p == '/')
+            p++;
+        size_t len = strcspn(p, "/");
+        if (len == 2 && p[0] == '.' && p[1] == '.')
+            cut_last(out);
+        else if (len > 0 && !(len == 1 && p[0] == '.'))
+            append(&out, p, len);
+        p += len;
+    }
+    return out;
+}
+
+static void add_link(struct path_place *place, const char *link)
+{
+    place->links = reallocarray(place->links, place->link_count + 1, sizeof(char *));
+    assert(place->links != NULL);
+    place->links[place->link_count++] = copy(link, strlen(link));
+}
+
+static enum path_type type_of(mode_t mode)
+{
+    if (S_ISDIR(mode))
+        return PATH_DIR;
+    return S_ISLNK(mode) ? PATH_SYMLINK : PATH_FILE;
+}
+
+/* After `..`: a name below an absent one may exist again ("/absent/../etc"). */
+static enum path_type type_at(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0 ? type_of(st.st_mode) : PATH_ABSENT;
+}
+
+/* One component at a time, as the kernel would: `done` is canonical, `todo` is what is left. */
+static int resolve(const char *absolute, struct path_place *place, struct srt_err *err)
+{
+    assert(absolute[0] == '/');
+    *place = (struct path_place){.path = copy("/", 1), .type = PATH_DIR};
+    autofree char *todo = copy(absolute, strlen(absolute));
+    unsigned links = 0;
+
+    for (char *p = todo; *p != '\0';) {
+        while (*p == '/')
+            p++;
+        size_t len = strcspn(p, "/");
+        if (len == 0)
+            break;
+        if (len == 1 && p[0] == '.') {
+            p += len;
+            continue;
+        }
+        if (len == 2 && p[0] == '.' && p[1] == '.') {
+            cut_last(place->path);
+            place->type = type_at(place->path);
+            p += len;
+            continue;
+        }
+        autofree char *parent = copy(place->path, strlen(place->path));
+        append(&place->path, p, len);
+        p += len;
+        if (place->type == PATH_ABSENT)
+            continue;
+
+        struct stat st;
+        if (lstat(place->path, &st) != 0) {
+            if (errno == EACCES) {
+                /* What lies beyond cannot be judged; the caller decides about all of it. */
+                cut_last(place->path);
+                place->type = PATH_UNREADABLE;
+                return 0;
+            }
+            if (errno != ENOENT && errno != ENOTDIR)
+                return srt_err_set(err, "%s: %s", place->path, strerror(errno));
+            place->type = PATH_ABSENT;
+            continue;
+        }
+        place->type = type_of(st.st_mode);
+        if (place->type != PATH_SYMLINK)
+            continue;
+
+        if (++links > LINKS_MAX)
+            return srt_err_set(err, "%s: too many symbolic links", absolute);
+        char target[PATH_MAX];
+        ssize_t target_len = readlink(place->path, target, sizeof(target) - 1);
+        if (target_len < 0)
+            return srt_err_set(err, "%s: %s", place->path, strerror(errno));
+        target[target_len] = '\0';
+        add_link(place, place->path);
+        char *rest = path_join(target, p);
+        p = rest;
+        free(todo);
+        todo = rest;
+        free(place->path);
+        place->path = target[0] == '/' ? copy("/", 1) : copy(parent, strlen(parent));
+        place->type = PATH_DIR;
+    }
+    return 0;
+}
+
+int path_resolve(const char *absolute, struct path_place *place, struct srt_err *err)
+{
+    int result = resolve(absolute, place, err);
+    if (result != 0)
+        path_place_free(place);
+    return result;
+}
+
+void path_place_free(struct path_place *place)
+{
+    free(place->path);
+    for (size_t i = 0; i < place->link_count; i++)
+        free(place->links[i]);
+    free(place->links);
+    *place = (struct path_place){0};
+}
+
+bool path_within(const char *inner, const char *outer)
+{
+    size_t len = strlen(outer);
+    if (len == 1)
+        return true;
+    return strncmp(inner, outer, len) == 0 && (inner[len] == '\0' || inner[len] == '/');
+}
+
+const char *path_below(const char *inner, const char *outer)
+{
+    assert(path_within(inner, outer));
+    const char *rest = inner + strlen(outer);
+    return *rest == '/' ? rest + 1 : rest;
+}
+
+int path_compare(const char *a, const char *b)
+{
+    while (*a != '\0' && *a == *b)
+        a++, b++;
+    /* The end and the slash sort before every other byte: a parent directly before its children. */
+    int x = *a == '\0' ? 0 : *a == '/' ? 1 : (unsigned char)*a + 1;
+    int y = *b == '\0' ? 0 : *b == '/' ? 1 : (unsigned char)*b + 1;
+    return x - y;
+}
+
+char *path_parent(const char *path)
+{
+    char *parent = copy(path, strlen(path));
+    cut_last(parent);
+    return parent;
+}
+
+bool path_is_glob(const char *name)
+{
+    return strpbrk(name, "*?[") != NULL;
+}
+
+/* One `[...]` at `pattern`; returns its length, 0 when it is not closed (then `[` is itself). */
+static size_t set_match(const char *pattern, size_t len, unsigned char c, bool *matches)
+{
+    size_t i = 1;
+    bool negated = i < len && (pattern[i] == '!' || pattern[i] == '^');
+    if (negated)
+        i++;
+    bool found = false;
+    for (size_t first = i; i < len && (pattern[i] != ']' || i == first); i++) {
+        unsigned char low = (unsigned char)pattern[i], high = low;
+        if (i + 2 < len && pattern[i + 1] == '-' && pattern[i + 2] != ']') {
+            high = (unsigned char)pattern[i + 2];
+            i += 2;
+        }
+        if (c >= low && c <= high)
+            found = true;
+    }
+    if (i >= len)
+        return 0;
+    *matches = found != negated;
+    return i + 1;
+}
+
+/* Linear in both, with one point of return per `*`: no exponential patterns. */
+bool path_component_match(const char *pattern, size_t pattern_len, const char *name, size_t len)
+{
+    size_t p = 0, n = 0, star = SIZE_MAX, retry = 0;
+    while (n < len) {
+        bool matches = false;
+        size_t step = 0;
+        if (p < pattern_len && pattern[p] == '*') {
+            star = p++;
+            retry = n;
+            continue;
+        }
+        if (p < pattern_len && pattern[p] == '[')
+            step = set_match(pattern + p, pattern_len - p, (unsigned char)name[n], &matches);
+        if (step == 0 && p < pattern_len) {
+            step = 1;
+            matches = pattern[p] == '?' || pattern[p] == name[n];
+        }
+        if (matches) {
+            p += step;
+            n++;
+        } else if (star != SIZE_MAX) {
+            p = star + 1;
+            n = ++retry;
+        } else {
+            return false;
+        }
+    }
+    while (p < pattern_len && pattern[p] == '*')
+        p++;
+    return p == pattern_len;
+}
+
+/* The same shape one level up: `**` is the star of components. */
+bool path_glob_match(const char *pattern, const char *relative)
+{
+    const char *p = pattern, *n = relative, *star = NULL, *retry = NULL;
+    while (*n != '\0') {
+        size_t name_len = strcspn(n, "/");
+        size_t pattern_len = strcspn(p, "/");
+        if (pattern_len == 2 && p[0] == '*' && p[1] == '*') {
+            p += 2;
+            p += *p == '/';
+            star = p;
+            retry = n;
+            continue;
+        }
+        if (*p != '\0' && path_component_match(p, pattern_len, n, name_len)) {
+            p += pattern_len;
+            p += *p == '/';
+            n += name_len;
+            n += *n == '/';
+        } else if (star != NULL) {
+            retry += strcspn(retry, "/");
+            retry += *retry == '/';
+            n = retry;
+            p = star;
+        } else {
+            return false;
+        }
+    }
+    while (p[0] == '*' && p[1] == '*' && (p[2] == '/' || p[2] == '\0'))
+        p += p[2] == '/' ? 3 : 2;
+    return *p == '\0';
+}

@@ -1,0 +1,165 @@
+#include "launcher/protect.h"
+
+#include "launcher/paths.h"
+
+#include <string.h>
+#include <strings.h>
+
+enum group { SHELL, DIRENV, GIT, GIT_CONFIG, EDITOR, AGENT, TOOLS, WORKFLOWS, GROUP_COUNT };
+
+static const struct {
+    const char *name; /* in launch.protect */
+    const char *what; /* the setting that messages name */
+    bool on;
+} groups[GROUP_COUNT] = {
+    [SHELL] = {"shell", "protected: shell start-up file", true},
+    [DIRENV] = {"direnv", "protected: directory environment file", true},
+    [GIT] = {"git-hooks", "protected: git hooks", true},
+    [GIT_CONFIG] = {"git-config", "protected: git configuration", true},
+    [EDITOR] = {"editor", "protected: editor configuration", true},
+    [AGENT] = {"agent", "protected: agent configuration", true},
+    [TOOLS] = {"tools", "protected: tool configuration", true},
+    [WORKFLOWS] = {"workflows", "protected: continuous integration workflow", false},
+};
+
+/* Each pattern is a run of path components; what lies below the last one is protected with it. `**`
+ * stands for any number of components. Case does not count: some trees do not tell it apart. */
+static const struct {
+    const char *pattern;
+    enum group group;
+} rows[] = {
+    {".bashrc", SHELL},
+    {".bash_profile", SHELL},
+    {".bash_login", SHELL},
+    {".bash_logout", SHELL},
+    {".bash_aliases", SHELL},
+    {".profile", SHELL},
+    {".zshrc", SHELL},
+    {".zshenv", SHELL},
+    {".zprofile", SHELL},
+    {".zlogin", SHELL},
+    {".zlogout", SHELL},
+    {".kshrc", SHELL},
+    {".cshrc", SHELL},
+    {".tcshrc", SHELL},
+    {".xprofile", SHELL},
+    {".xsessionrc", SHELL},
+    {".config/fish", SHELL},
+    {".envrc", DIRENV},
+    {".git/hooks", GIT},
+    {".git/modules/**/hooks", GIT},
+    {".git/worktrees/*/hooks", GIT},
+    {".husky", GIT},
+    {".git/config", GIT_CONFIG},
+    {".git/config.worktree", GIT_CONFIG},
+    {".git/info/attributes", GIT_CONFIG},
+    {".git/modules/**/config", GIT_CONFIG},
+    {".git/modules/**/config.worktree", GIT_CONFIG},
+    {".git/modules/**/info/attributes", GIT_CONFIG},
+    {".git/worktrees/*/config.worktree", GIT_CONFIG},
+    {".gitconfig", GIT_CONFIG},
+    {".config/git", GIT_CONFIG},
+    {".gitmodules", GIT_CONFIG},
+    {".vscode", EDITOR},
+    {".idea", EDITOR},
+    {".claude/commands", AGENT},
+    {".claude/agents", AGENT},
+    {".claude/hooks", AGENT},
+    {".claude/skills", AGENT},
+    {".claude/settings*.json", AGENT},
+    {".cursor", AGENT},
+    {".mcp.json", AGENT},
+    {".srt-settings.json", AGENT},
+    {".ripgreprc", TOOLS},
+    {".npmrc", TOOLS},
+    {".github/workflows", WORKFLOWS},
+};
+
+enum { ROW_COUNT = sizeof(rows) / sizeof(rows[0]) };
+
+struct protect protect_default(bool allow_git_config)
+{
+    struct protect protect = {0};
+    for (unsigned i = 0; i < GROUP_COUNT; i++)
+        if (groups[i].on && !(i == GIT_CONFIG && allow_git_config))
+            protect.groups |= 1u << i;
+    return protect;
+}
+
+int protect_apply(struct protect *protect, const char *word, struct srt_err *err)
+{
+    bool off = word[0] == '-';
+    const char *name = word + off;
+    for (unsigned i = 0; i < GROUP_COUNT; i++) {
+        if (strcmp(groups[i].name, name) != 0)
+            continue;
+        if (off)
+            protect->groups &= ~(1u << i);
+        else
+            protect->groups |= 1u << i;
+        return 0;
+    }
+    return srt_err_set(
+        err,
+        "launch.protect knows no \"%s\"; the names are shell, direnv, git-hooks, git-config, "
+        "editor, agent, tools, workflows, and each with - before it",
+        name);
+}
+
+static bool component_equal(const char *pattern, size_t pattern_len, const char *name, size_t len)
+{
+    if (memchr(pattern, '*', pattern_len) != NULL)
+        return path_component_match(pattern, pattern_len, name, len);
+    return pattern_len == len && strncasecmp(pattern, name, len) == 0;
+}
+
+/* Whether the pattern matches from the component at `p` on; `*end` is where its last component
+ * ends. */
+static bool matches_from(const char *pattern, const char *p, const char **end)
+{
+    while (*p != '\0') {
+        size_t pattern_len = strcspn(pattern, "/");
+        size_t len = strcspn(p, "/");
+        const char *rest = p + len + (p[len] == '/');
+        if (pattern_len == 2 && memcmp(pattern, "**", 2) == 0)
+            return matches_from(pattern + 3, p, end) || matches_from(pattern, rest, end);
+        if (!component_equal(pattern, pattern_len, p, len))
+            return false;
+        if (pattern[pattern_len] == '\0') {
+            *end = p + len;
+            return true;
+        }
+        pattern += pattern_len + 1;
+        p = rest;
+    }
+    return false;
+}
+
+/* Only a name that begins like some row is compared in full; all rows begin with a dot. */
+const char *protect_match(const struct protect *protect, const char *path, size_t root_len)
+{
+    for (const char *p = path; *p != '\0'; p += strcspn(p, "/")) {
+        while (*p == '/')
+            p++;
+        if (*p != '.')
+            continue;
+        for (size_t i = 0; i < ROW_COUNT; i++) {
+            const char *end;
+            if ((protect->groups & 1u << rows[i].group) != 0 &&
+                matches_from(rows[i].pattern, p, &end) && (size_t)(end - path) > root_len)
+                return groups[rows[i].group].what;
+        }
+    }
+    return NULL;
+}
+
+bool protect_begins(const struct protect *protect, const char *name)
+{
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        size_t len = strcspn(rows[i].pattern, "/");
+        if ((protect->groups & 1u << rows[i].group) != 0 && rows[i].pattern[len] == '/' &&
+            component_equal(rows[i].pattern, len, name, strlen(name)))
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,32 @@
+/*
+ * Names that are protected inside every writable root, whether they exist or not, at any depth:
+ * files that somebody outside the sandbox will run or obey later.
+ *
+ * Thread: any; constant data. Failure: only an unknown name in launch.protect.
+ */
+#ifndef LAUNCHER_PROTECT_H
+#define LAUNCHER_PROTECT_H
+
+#include "srt/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Which groups of the table are on: one bit per group. */
+struct protect {
+    uint32_t groups;
+};
+
+struct protect protect_default(bool allow_git_config);
+/* One word of launch.protect: a group's name turns it on, `-NAME` off. */
+int protect_apply(struct protect *protect, const char *word, struct srt_err *err);
+
+/* What protects `path` (clean, absolute) from writing, such as "protected: git hooks", or NULL. The
+ * protected name itself must lie below the first `root_len` bytes, so a writable root that the
+ * settings name ".vscode" themselves is meant, while hooks below a root ".git" are not. */
+const char *protect_match(const struct protect *protect, const char *path, size_t root_len);
+
+/* Whether a directory of this name can begin a protected path (".git" of ".git/hooks"). */
+bool protect_begins(const struct protect *protect, const char *name);
+
+#endif

@@ -1,0 +1,475 @@
+#include "launcher/rules.h"
+
+#include "launcher/tree.h"
+#include "srt/cleanup.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SEARCH_MS = 10000 }; /* for all walks of one start together */
+
+struct build {
+    struct fence *fence;
+    const struct rules_world *world;
+    struct rules_notes *notes;
+    int64_t deadline_ms;
+    struct srt_err *err;
+    struct path_place *led; /* allowed places that symbolic links led to, judged in the end */
+    char **led_settings;
+    enum fence_verb *led_verbs;
+    size_t led_count;
+    bool judging_led;
+};
+
+__attribute__((format(printf, 3, 4))) static void note(char ***lines, size_t *count,
+                                                       const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *line = NULL;
+    int len = vasprintf(&line, format, args);
+    va_end(args);
+    assert(len >= 0);
+    *lines = reallocarray(*lines, *count + 1, sizeof(char *));
+    assert(*lines != NULL);
+    (*lines)[(*count)++] = line;
+}
+
+#define DETAIL(build, ...) \
+    note(&(build)->notes->details, &(build)->notes->detail_count, __VA_ARGS__)
+#define WARNING(build, ...) \
+    note(&(build)->notes->warnings, &(build)->notes->warning_count, __VA_ARGS__)
+
+void rules_notes_free(struct rules_notes *notes)
+{
+    for (size_t i = 0; i < notes->detail_count; i++)
+        free(notes->details[i]);
+    for (size_t i = 0; i < notes->warning_count; i++)
+        free(notes->warnings[i]);
+    free(notes->details);
+    free(notes->warnings);
+    *notes = (struct rules_notes){0};
+}
+
+static bool verb_denies(enum fence_verb verb)
+{
+    return verb == FENCE_DENY_READ || verb == FENCE_HIDE_SECRET || verb == FENCE_DENY_WRITE;
+}
+
+/* A second name of a guarded file that was made before the run cannot be guarded by its path. */
+static void warn_about_links(struct build *build, const char *path, const char *setting)
+{
+    struct stat st;
+    if (lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink > 1)
+        WARNING(build, "%s (%s) has %lu hard links: its other names are not guarded", path, setting,
+                (unsigned long)st.st_nlink);
+}
+
+/* The absent name gets a rule for whoever asks or creates later; the last directory above it that
+ * exists is kept in place, so that the rule goes on meaning the same tree. */
+static void add_absent(struct build *build, enum fence_verb verb, const char *path,
+                       const char *setting)
+{
+    fence_add(build->fence, verb, path, PATH_ABSENT, setting);
+    autofree char *above = path_parent(path);
+    struct stat st;
+    while (lstat(above, &st) != 0) {
+        char *parent = path_parent(above);
+        free(above);
+        above = parent;
+    }
+    fence_add(build->fence, FENCE_KEEP, above, PATH_DIR, setting);
+}
+
+/* `/` stands for the directories in it: the root itself stays listable, and /dev, /proc and /sys
+ * are the sandbox's own business. */
+static int add_top_level(struct build *build, enum fence_verb verb, const char *setting)
+{
+    DIR *root = opendir("/");
+    if (root == NULL)
+        return srt_err_set(build->err, "%s: the root directory cannot be listed", setting);
+    const struct dirent *entry;
+    while ((entry = readdir(root)) != NULL) {
+        autofree char *path = path_join("/", entry->d_name);
+        struct stat st;
+        if (entry->d_name[0] == '.' && (entry->d_name[1] == '\0' || entry->d_name[1] == '.'))
+            continue;
+        if (strcmp(path, "/dev") == 0 || strcmp(path, "/proc") == 0 || strcmp(path, "/sys") == 0)
+            continue;
+        if (lstat(path, &st) == 0 && !S_ISLNK(st.st_mode))
+            fence_add(build->fence, verb, path, S_ISDIR(st.st_mode) ? PATH_DIR : PATH_FILE,
+                      setting);
+    }
+    closedir(root);
+    return 0;
+}
+
+/* Kept for add_led(), which knows all writable roots. */
+static void defer_led(struct build *build, enum fence_verb verb, struct path_place place,
+                      const char *setting)
+{
+    size_t count = build->led_count + 1;
+    build->led = reallocarray(build->led, count, sizeof(*build->led));
+    build->led_settings = reallocarray(build->led_settings, count, sizeof(char *));
+    build->led_verbs = reallocarray(build->led_verbs, count, sizeof(*build->led_verbs));
+    assert(build->led != NULL && build->led_settings != NULL && build->led_verbs != NULL);
+    build->led[count - 1] = place;
+    build->led_settings[count - 1] = strdup(setting);
+    build->led_verbs[count - 1] = verb;
+    assert(build->led_settings[count - 1] != NULL);
+    build->led_count = count;
+}
+
+static int add_place(struct build *build, enum fence_verb verb, const char *absolute,
+                     const char *setting)
+{
+    struct path_place place;
+    if (path_resolve(absolute, &place, build->err) != 0) {
+        struct srt_err cause = *build->err;
+        return srt_err_set(build->err, "%s: %.900s", setting, cause.text);
+    }
+    int result = 0;
+    bool denies = verb_denies(verb);
+    if (denies)
+        for (size_t i = 0; i < place.link_count; i++)
+            fence_add(build->fence, FENCE_KEEP, place.links[i], PATH_SYMLINK, setting);
+
+    if (place.type == PATH_ABSENT && denies) {
+        add_absent(build, verb, place.path, setting);
+    } else if (place.type == PATH_ABSENT || (place.type == PATH_UNREADABLE && !denies)) {
+        DETAIL(build, "%s: %s does not exist or cannot be looked at, so there is nothing to allow",
+               setting, absolute);
+    } else if (!denies && place.link_count > 0 && !build->judging_led) {
+        defer_led(build, verb, place, setting);
+        return 0;
+    } else if (strcmp(place.path, "/") == 0 && verb != FENCE_DENY_WRITE) {
+        result = add_top_level(build, verb, setting);
+    } else {
+        enum path_type type = place.type == PATH_UNREADABLE ? PATH_DIR : place.type;
+        fence_add(build->fence, verb, place.path, type, setting);
+        if (denies)
+            warn_about_links(build, place.path, setting);
+    }
+    path_place_free(&place);
+    return result;
+}
+
+struct glob {
+    struct build *build;
+    enum fence_verb verb;
+    const char *pattern, *setting;
+    size_t matches;
+};
+
+static bool on_glob_entry(void *context, const struct tree_entry *entry)
+{
+    struct glob *glob = context;
+    bool matches = path_glob_match(glob->pattern, entry->relative);
+    if (entry->type == PATH_UNREADABLE) {
+        /* Something below may match and cannot be seen: then all of it is taken as matching. */
+        if (verb_denies(glob->verb))
+            fence_add(glob->build->fence, glob->verb, entry->path, PATH_DIR, glob->setting);
+        return false;
+    }
+    if (!matches)
+        return true;
+    glob->matches++;
+    if (entry->type == PATH_SYMLINK)
+        add_place(glob->build, glob->verb, entry->path, glob->setting);
+    else
+        fence_add(glob->build->fence, glob->verb, entry->path, entry->type, glob->setting);
+    if (entry->type == PATH_FILE && verb_denies(glob->verb))
+        warn_about_links(glob->build, entry->path, glob->setting);
+    return false; /* a directory that matches is taken whole */
+}
+
+/* `base` is where the pattern begins, links and all. */
+static int add_glob_below(struct build *build, enum fence_verb verb, const char *base,
+                          const char *pattern, const char *setting)
+{
+    struct path_place place;
+    if (path_resolve(base, &place, build->err) != 0)
+        return -1;
+    struct glob glob = {.build = build, .verb = verb, .pattern = pattern, .setting = setting};
+    int result = 0;
+    if (place.type == PATH_DIR) {
+        if (path_glob_match(pattern, ""))
+            result = add_place(build, verb, place.path, setting); /* `**` and `dir/``**` */
+        else if (tree_walk(place.path, build->deadline_ms, on_glob_entry, &glob, build->err) != 0)
+            result =
+                srt_err_set(build->err,
+                            "%s: %s is too large to be searched for \"%s\" within %d s; begin the "
+                            "pattern with a narrower directory",
+                            setting, place.path, pattern, SEARCH_MS / 1000);
+        DETAIL(build, "%s: \"%s\" below %s matches %zu names now", setting, pattern, place.path,
+               glob.matches);
+    } else if (place.type == PATH_UNREADABLE && verb_denies(verb)) {
+        fence_add(build->fence, verb, place.path, PATH_DIR, setting);
+    }
+    path_place_free(&place);
+    return result;
+}
+
+/* Splits at the last slash before the first glob character. */
+static int add_glob(struct build *build, enum fence_verb verb, const char *name,
+                    const char *setting)
+{
+    size_t first = strcspn(name, "*?[");
+    size_t split = first;
+    while (split > 0 && name[split - 1] != '/')
+        split--;
+    const char *pattern = name + split;
+    bool anywhere = split == 0 && name[0] != '~';
+
+    autofree char *head = split == 0 ? strdup(".") : strndup(name, split);
+    assert(head != NULL);
+    autofree char *base = path_absolute(head, build->world->cwd, build->world->home, build->err);
+    if (base == NULL)
+        return -1;
+    if (add_glob_below(build, verb, base, pattern, setting) != 0)
+        return -1;
+    if (!anywhere && name[0] != '.')
+        return 0;
+
+    /* A relative glob also holds below every writable root (INTERFACE 2.3). */
+    size_t known = build->fence->count;
+    for (size_t i = 0; anywhere && i < known; i++) {
+        const struct fence_rule *rule = &build->fence->rules[i];
+        if (rule->verb != FENCE_ALLOW_WRITE || rule->type != PATH_DIR ||
+            path_within(rule->path, build->world->cwd))
+            continue;
+        autofree char *root = strdup(rule->path);
+        assert(root != NULL);
+        if (add_glob_below(build, verb, root, pattern, setting) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int add_entry(struct build *build, enum fence_verb verb, const struct settings_text *item)
+{
+    autofree char *absolute =
+        path_absolute(item->text, build->world->cwd, build->world->home, build->err);
+    if (absolute == NULL) {
+        struct srt_err cause = *build->err;
+        return srt_err_set(build->err, "%s: %.900s", item->setting, cause.text);
+    }
+    struct stat st;
+    bool exists = lstat(absolute, &st) == 0;
+    if (!item->literal && path_is_glob(item->text)) {
+        if (exists && add_place(build, verb, absolute, item->setting) != 0)
+            return -1;
+        return add_glob(build, verb, item->text, item->setting);
+    }
+    return add_place(build, verb, absolute, item->setting);
+}
+
+/* A command that may write in a directory can leave a link there, for the next run to follow: a
+ * link inside a writable root that leads out of it gives nothing. */
+static bool leads_out(const struct fence *fence, const struct path_place *place)
+{
+    for (size_t i = 0; i < fence->count; i++) {
+        const struct fence_rule *rule = &fence->rules[i];
+        if (rule->verb != FENCE_ALLOW_WRITE || path_within(place->path, rule->path))
+            continue;
+        for (size_t j = 0; j < place->link_count; j++)
+            if (path_within(place->links[j], rule->path))
+                return true;
+    }
+    return false;
+}
+
+static int add_led(struct build *build)
+{
+    int result = 0;
+    build->judging_led = true;
+    for (size_t i = 0; i < build->led_count; i++) {
+        const char *setting = build->led_settings[i];
+        if (leads_out(build->fence, &build->led[i]))
+            WARNING(build,
+                    "%s: a symbolic link inside a writable directory leads out of it to %s; the "
+                    "entry gives nothing",
+                    setting, build->led[i].path);
+        else if (result == 0)
+            result = add_place(build, build->led_verbs[i], build->led[i].path, setting);
+        path_place_free(&build->led[i]);
+        free(build->led_settings[i]);
+    }
+    free(build->led);
+    free(build->led_settings);
+    free(build->led_verbs);
+    build->led = NULL;
+    build->led_settings = NULL;
+    build->led_verbs = NULL;
+    build->led_count = 0;
+    build->judging_led = false;
+    return result;
+}
+
+static int add_list(struct build *build, enum fence_verb verb, const struct settings_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (add_entry(build, verb, &list->items[i]) != 0)
+            return -1;
+    return 0;
+}
+
+/* Written by tools that everybody runs; only where they exist already. */
+static int add_default_writes(struct build *build)
+{
+    static const char *const names[] = {"~/.npm/_logs", "~/.claude/debug"};
+    for (size_t i = 0; build->world->home != NULL && i < sizeof(names) / sizeof(names[0]); i++) {
+        autofree char *absolute =
+            path_absolute(names[i], build->world->cwd, build->world->home, build->err);
+        if (absolute == NULL || access(absolute, W_OK) != 0)
+            continue;
+        if (!fence_view(build->fence, absolute).readable)
+            continue;
+        if (add_place(build, FENCE_ALLOW_WRITE, absolute, "default") != 0)
+            return -1;
+        fence_seal(build->fence);
+    }
+    return 0;
+}
+
+struct search {
+    struct build *build;
+    size_t root_len;
+};
+
+/* A directory that is a bare repository holds its hooks and its configuration directly. */
+static void guard_bare_repository(struct build *build, const struct tree_entry *head)
+{
+    autofree char *dir = path_parent(head->path);
+    autofree char *objects = path_join(dir, "objects");
+    autofree char *refs = path_join(dir, "refs");
+    struct stat st;
+    if (stat(objects, &st) != 0 || !S_ISDIR(st.st_mode) || stat(refs, &st) != 0)
+        return;
+    static const char *const names[] = {"hooks", "config"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        autofree char *path = path_join(dir, names[i]);
+        add_place(build, FENCE_DENY_WRITE, path,
+                  i == 0 ? "protected: git hooks" : "protected: git configuration");
+    }
+}
+
+static bool on_protected_candidate(void *context, const struct tree_entry *entry)
+{
+    struct search *search = context;
+    struct build *build = search->build;
+    if (entry->type == PATH_UNREADABLE) {
+        fence_add(build->fence, FENCE_DENY_WRITE, entry->path, PATH_DIR,
+                  "protected: cannot be searched");
+        return false;
+    }
+    const char *what = protect_match(&build->fence->protect, entry->path, search->root_len);
+    if (what != NULL) {
+        fence_add(build->fence, FENCE_DENY_WRITE, entry->path, entry->type, what);
+        if (entry->type == PATH_SYMLINK) {
+            fence_add(build->fence, FENCE_KEEP, entry->path, PATH_SYMLINK, what);
+            add_place(build, FENCE_DENY_WRITE, entry->path, what);
+        }
+        warn_about_links(build, entry->path, what);
+        return false;
+    }
+    if (strcmp(entry->name, ".git") == 0 && entry->type == PATH_FILE)
+        fence_add(build->fence, FENCE_DENY_WRITE, entry->path, PATH_FILE, "protected: git link");
+    else if (entry->type == PATH_DIR && protect_begins(&build->fence->protect, entry->name))
+        fence_add(build->fence, FENCE_KEEP, entry->path, PATH_DIR, "protected: its name");
+    else if (entry->type == PATH_FILE && strcmp(entry->name, "HEAD") == 0)
+        guard_bare_repository(build, entry);
+    return true;
+}
+
+static int guard_roots(struct build *build)
+{
+    if (build->fence->protect.groups == 0)
+        return 0;
+    size_t known = build->fence->count;
+    for (size_t i = 0; i < known; i++) {
+        const struct fence_rule *rule = &build->fence->rules[i];
+        if (rule->verb != FENCE_ALLOW_WRITE || rule->type != PATH_DIR)
+            continue;
+        autofree char *root = strdup(rule->path);
+        autofree char *setting = strdup(rule->setting);
+        assert(root != NULL && setting != NULL);
+        bool covered = false;
+        for (size_t j = 0; j < known && !covered; j++) {
+            const struct fence_rule *other = &build->fence->rules[j];
+            covered = other->verb == FENCE_ALLOW_WRITE && j != i &&
+                      path_within(root, other->path) && (j < i || strcmp(root, other->path) != 0);
+        }
+        if (covered)
+            continue; /* searched with the root above it */
+        struct search search = {.build = build, .root_len = strlen(root)};
+        if (tree_walk(root, build->deadline_ms, on_protected_candidate, &search, build->err) != 0)
+            return srt_err_set(
+                build->err,
+                "%s: %s is too large to be searched for protected names within %d s; "
+                "name narrower directories to write to",
+                setting, root, SEARCH_MS / 1000);
+    }
+    return 0;
+}
+
+static int add_fixed(struct build *build)
+{
+    const struct rules_world *world = build->world;
+    for (size_t i = 0; world->never_write != NULL && world->never_write[i] != NULL; i++)
+        if (add_place(build, FENCE_DENY_WRITE, world->never_write[i],
+                      "protected: srt-launch itself") != 0)
+            return -1;
+    for (size_t i = 0; world->never_read != NULL && world->never_read[i] != NULL; i++)
+        if (add_place(build, FENCE_HIDE_SECRET, world->never_read[i], "protected: the gateway") !=
+            0)
+            return -1;
+    return 0;
+}
+
+static int build_rules(struct build *build, const struct settings *settings)
+{
+    const struct settings_filesystem *fs = &settings->filesystem;
+    if (fs->disabled) {
+        /* The settings ask for no fence around files; what belongs to us stays out of reach. */
+        build->fence->protect.groups = 0;
+        return add_top_level(build, FENCE_ALLOW_WRITE, "filesystem.disabled") != 0
+                   ? -1
+                   : add_fixed(build);
+    }
+    for (size_t i = 0; i < settings->launch.protect.count; i++)
+        if (protect_apply(&build->fence->protect, settings->launch.protect.items[i].text,
+                          build->err) != 0)
+            return -1;
+    /* Writable roots first: relative globs and the search need them. */
+    if (add_list(build, FENCE_ALLOW_WRITE, &fs->allow_write) != 0 || add_led(build) != 0 ||
+        add_list(build, FENCE_DENY_READ, &fs->deny_read) != 0 ||
+        add_list(build, FENCE_ALLOW_READ, &fs->allow_read) != 0 || add_led(build) != 0 ||
+        add_list(build, FENCE_HIDE_SECRET, &settings->credential_files_deny) != 0 ||
+        add_list(build, FENCE_DENY_WRITE, &fs->deny_write) != 0)
+        return -1;
+    fence_seal(build->fence);
+    if (add_default_writes(build) != 0 || guard_roots(build) != 0)
+        return -1;
+    return add_fixed(build);
+}
+
+int rules_build(struct fence *fence, const struct settings *settings,
+                const struct rules_world *world, struct rules_notes *notes, struct srt_err *err)
+{
+    struct srt_err unwanted;
+    struct build build = {.fence = fence,
+                          .world = world,
+                          .notes = notes,
+                          .deadline_ms = tree_clock_ms() + SEARCH_MS,
+                          .err = err != NULL ? err : &unwanted};
+    fence->protect = protect_default(settings->filesystem.allow_git_config);
+    int result = build_rules(&build, settings);
+    fence_seal(fence);
+    return result;
+}

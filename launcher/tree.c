@@ -1,0 +1,135 @@
+#include "launcher/tree.h"
+
+#include "srt/cleanup.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+enum { LOOK_AT_CLOCK = 512 }; /* entries between two looks */
+
+int64_t tree_clock_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* The directories still to be read. A list instead of recursion, so depth costs neither stack nor
+ * descriptors; a path that has become too long for the kernel is reported as unreadable. */
+struct todo {
+    char **dirs;
+    size_t count, capacity;
+};
+
+static void todo_push(struct todo *todo, char *dir)
+{
+    if (todo->count == todo->capacity) {
+        todo->capacity = todo->capacity == 0 ? 64 : 2 * todo->capacity;
+        todo->dirs = reallocarray(todo->dirs, todo->capacity, sizeof(char *));
+        assert(todo->dirs != NULL);
+    }
+    todo->dirs[todo->count++] = dir;
+}
+
+static void todo_free(struct todo *todo)
+{
+    while (todo->count > 0)
+        free(todo->dirs[--todo->count]);
+    free(todo->dirs);
+}
+
+static enum path_type entry_type(int dir_fd, const struct dirent *entry)
+{
+    unsigned type = entry->d_type;
+    if (type == DT_UNKNOWN) {
+        struct stat st;
+        if (fstatat(dir_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+            return PATH_ABSENT;
+        type = IFTODT(st.st_mode);
+    }
+    if (type == DT_DIR)
+        return PATH_DIR;
+    return type == DT_LNK ? PATH_SYMLINK : PATH_FILE;
+}
+
+struct walk {
+    const char *root;
+    int64_t deadline_ms;
+    unsigned seen;
+    tree_visitor *visit;
+    void *context;
+    struct todo todo;
+};
+
+static bool late(struct walk *walk)
+{
+    return ++walk->seen % LOOK_AT_CLOCK == 0 && tree_clock_ms() > walk->deadline_ms;
+}
+
+static void report_unreadable(struct walk *walk, const char *dir)
+{
+    const char *slash = strrchr(dir, '/');
+    struct tree_entry entry = {.path = dir,
+                               .relative = path_below(dir, walk->root),
+                               .name = slash + 1,
+                               .type = PATH_UNREADABLE};
+    walk->visit(walk->context, &entry);
+}
+
+static int read_dir(struct walk *walk, const char *dir)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP)
+            report_unreadable(walk, dir);
+        return 0; /* otherwise it went away meanwhile */
+    }
+    DIR *stream = fdopendir(fd);
+    assert(stream != NULL);
+    const struct dirent *next;
+    while ((next = readdir(stream)) != NULL) {
+        if (strcmp(next->d_name, ".") == 0 || strcmp(next->d_name, "..") == 0)
+            continue;
+        if (late(walk)) {
+            closedir(stream);
+            return -1;
+        }
+        char *path = path_join(dir, next->d_name);
+        struct tree_entry entry = {.path = path,
+                                   .relative = path_below(path, walk->root),
+                                   .name = next->d_name,
+                                   .type = entry_type(fd, next)};
+        bool enter = entry.type != PATH_ABSENT && walk->visit(walk->context, &entry);
+        if (enter && entry.type == PATH_DIR)
+            todo_push(&walk->todo, path);
+        else
+            free(path);
+    }
+    closedir(stream);
+    return 0;
+}
+
+int tree_walk(const char *root, int64_t deadline_ms, tree_visitor *visit, void *context,
+              struct srt_err *err)
+{
+    struct walk walk = {
+        .root = root, .deadline_ms = deadline_ms, .visit = visit, .context = context};
+    char *first = strdup(root);
+    assert(first != NULL);
+    todo_push(&walk.todo, first);
+    int result = 0;
+    while (result == 0 && walk.todo.count > 0) {
+        autofree char *dir = walk.todo.dirs[--walk.todo.count];
+        result = read_dir(&walk, dir);
+    }
+    todo_free(&walk.todo);
+    if (result != 0)
+        srt_err_set(err, "%s is too large to be searched in time", root);
+    return result;
+}

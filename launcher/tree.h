@@ -1,0 +1,30 @@
+/*
+ * A bounded walk over a directory tree that does not follow symbolic links and never fails half way
+ * in silence: a directory that cannot be read is itself reported to the visitor.
+ *
+ * Thread: any. Failure: -1 with `err` when the deadline passes.
+ */
+#ifndef LAUNCHER_TREE_H
+#define LAUNCHER_TREE_H
+
+#include "launcher/paths.h"
+
+#include <stdint.h>
+
+struct tree_entry {
+    const char *path;     /* absolute; valid during the call */
+    const char *relative; /* the part below the walk's root */
+    const char *name;
+    enum path_type type; /* PATH_UNREADABLE: a directory whose content cannot be listed */
+};
+
+/* Returns whether to go into this directory; for other types the answer does not matter. */
+typedef bool tree_visitor(void *context, const struct tree_entry *entry);
+
+/* `deadline_ms` on CLOCK_MONOTONIC. The root itself is not visited, except as PATH_UNREADABLE. */
+int tree_walk(const char *root, int64_t deadline_ms, tree_visitor *visit, void *context,
+              struct srt_err *err);
+
+int64_t tree_clock_ms(void);
+
+#endif

@@ -1,0 +1,232 @@
+#include "launcher/fence.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+/* A fence told as lines: `-r` denies reading, `+r` allows it, `+w`, `-w`, `=` keeps; `!r` hides a
+ * secret. */
+static void fence_of(struct fence *fence, const char *const *lines)
+{
+    *fence = (struct fence){.protect = protect_default(false)};
+    for (size_t i = 0; lines[i] != NULL; i++) {
+        static const struct {
+            const char *word;
+            enum fence_verb verb;
+        } verbs[] = {{"-r", FENCE_DENY_READ},   {"!r", FENCE_HIDE_SECRET}, {"+r", FENCE_ALLOW_READ},
+                     {"+w", FENCE_ALLOW_WRITE}, {"-w", FENCE_DENY_WRITE},  {"=", FENCE_KEEP}};
+        const char *path = strchr(lines[i], '/');
+        enum path_type type = PATH_DIR;
+        if (strstr(lines[i], ".file") != NULL)
+            type = PATH_FILE;
+        if (strstr(lines[i], ".absent") != NULL)
+            type = PATH_ABSENT;
+        if (strstr(lines[i], ".link") != NULL)
+            type = PATH_SYMLINK;
+        for (size_t v = 0; v < sizeof(verbs) / sizeof(verbs[0]); v++)
+            if (strncmp(lines[i], verbs[v].word, strlen(verbs[v].word)) == 0)
+                fence_add(fence, verbs[v].verb, path, type, lines[i]);
+    }
+    fence_seal(fence);
+}
+
+#define LINES(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void assert_view(const char *const *lines, const char *path, const char *expected)
+{
+    struct fence fence;
+    fence_of(&fence, lines);
+    struct fence_view view = fence_view(&fence, path);
+    char got[3] = {view.readable ? 'r' : '-', view.writable ? 'w' : '-', '\0'};
+    fence_free(&fence);
+    if (strcmp(got, expected) != 0)
+        fail_msg("%s is %s, not %s", path, got, expected);
+}
+
+static void assert_plan(const char *const *lines, const char *expected)
+{
+    struct fence fence;
+    struct fence_plan plan = {0};
+    fence_of(&fence, lines);
+    fence_plan_make(&plan, &fence);
+    char got[2000] = "";
+    for (size_t i = 0; i < plan.count; i++) {
+        size_t len = strlen(got);
+        snprintf(got + len, sizeof(got) - len, "%s%s %s", i > 0 ? ", " : "",
+                 fence_act_word(plan.steps[i].act), plan.steps[i].path);
+    }
+    fence_plan_free(&plan);
+    fence_free(&fence);
+    assert_string_equal(got, expected);
+}
+
+static void test_without_rules_everything_is_read_and_nothing_written(void **state)
+{
+    (void)state;
+    assert_view(LINES("+r /x"), "/etc/passwd", "r-");
+    assert_plan(LINES("+r /x"), "");
+}
+
+static void test_the_nearest_rule_decides_reads(void **state)
+{
+    (void)state;
+    const char *const *lines = LINES("-r /d", "+r /d/a", "-r /d/a/b", "+r /d/a/b/c");
+    assert_view(lines, "/d", "--");
+    assert_view(lines, "/d/x", "--");
+    assert_view(lines, "/d/a/x", "r-");
+    assert_view(lines, "/d/a/b/x", "--");
+    assert_view(lines, "/d/a/b/c/x", "r-");
+    assert_plan(lines, "hidden /d, visible /d/a, hidden /d/a/b, visible /d/a/b/c");
+}
+
+static void test_an_allow_lifts_a_deny_of_the_same_place_but_no_secret(void **state)
+{
+    (void)state;
+    assert_view(LINES("-r /d", "+r /d"), "/d/x", "r-");
+    assert_view(LINES("-r /d", "+w /d"), "/d/x", "rw");
+    assert_view(LINES("!r /d", "+r /d", "+r /d/x", "+w /d/x"), "/d/x", "--");
+}
+
+static void test_a_denied_write_beats_every_allowed_one(void **state)
+{
+    (void)state;
+    assert_view(LINES("+w /w", "-w /w/r", "+w /w/r/x"), "/w/r/x", "r-");
+    assert_view(LINES("-w /w", "+w /w/x"), "/w/x", "r-");
+    assert_plan(LINES("+w /w", "-w /w/r", "+w /w/r/x"), "writable /w, read-only /w/r");
+    assert_plan(LINES("-w /w", "+w /w/x"), "");
+}
+
+/* F13 */
+static void test_writable_below_visible_below_hidden(void **state)
+{
+    (void)state;
+    const char *const *lines = LINES("-r /D", "+r /D/ws", "+w /D/ws/p");
+    assert_view(lines, "/D/ws/p/f", "rw");
+    assert_view(lines, "/D/ws/f", "r-");
+    assert_view(lines, "/D/x", "--");
+    assert_plan(lines, "hidden /D, visible /D/ws, writable /D/ws/p");
+}
+
+static void test_visible_inside_hidden_inside_writable_is_writable_again(void **state)
+{
+    (void)state;
+    const char *const *lines = LINES("+w /w", "-r /w/s", "+r /w/s/a");
+    assert_view(lines, "/w/s/a/f", "rw");
+    assert_view(lines, "/w/s", "--");
+    assert_plan(lines, "writable /w, hidden /w/s, writable /w/s/a");
+}
+
+/* F14, F15 */
+static void test_a_hidden_file_stays_hidden_in_every_combination(void **state)
+{
+    (void)state;
+    assert_view(LINES("-r /h", "+r /h/w", "-r /h/w/.file"), "/h/w/.file", "--");
+    assert_view(LINES("+w /w", "-w /w/s", "-r /w/s/.file"), "/w/s/.file", "--");
+    assert_plan(LINES("+w /w", "-w /w/s", "-r /w/s/.file"),
+                "writable /w, read-only /w/s, hidden /w/s/.file");
+}
+
+/* F05, F06: what could be renamed to take the guard away is a mount point itself. */
+static void test_every_directory_above_a_guard_is_pinned(void **state)
+{
+    (void)state;
+    assert_plan(LINES("+w /w", "-w /w/.git/hooks"),
+                "writable /w, pinned /w/.git, read-only /w/.git/hooks");
+    assert_plan(LINES("+w /w", "-r /w/a/b/c/.file", "-w /w/a/b/d"),
+                "writable /w, pinned /w/a, pinned /w/a/b, pinned /w/a/b/c, hidden /w/a/b/c/.file, "
+                "read-only /w/a/b/d");
+    assert_plan(LINES("-r /d", "+r /d/a/b"), "hidden /d, visible /d/a/b");
+}
+
+static void test_links_and_absent_names(void **state)
+{
+    (void)state;
+    assert_plan(LINES("+w /w", "= /w/x.link", "-w /w/real"),
+                "writable /w, read-only /w/real, pinned /w/x.link");
+    assert_plan(LINES("+w /w", "-w /w/a/b.absent", "= /w/a"), "writable /w, pinned /w/a");
+    assert_plan(LINES("= /w/a", "= /w/x.link"), "");
+    assert_view(LINES("+w /w", "-w /w/a.absent"), "/w/a.absent/deep", "r-");
+}
+
+static void test_protected_names_hold_without_a_rule_of_their_own(void **state)
+{
+    (void)state;
+    const char *const *lines = LINES("+w /w");
+    assert_view(lines, "/w/.bashrc", "r-");
+    assert_view(lines, "/w/deep/er/.bashrc", "r-");
+    assert_view(lines, "/w/x/.git/hooks/pre-commit", "r-");
+    assert_view(lines, "/w/.git/modules/a/b/hooks/x", "r-");
+    assert_view(lines, "/w/.git/worktrees/one/config.worktree", "r-");
+    assert_view(lines, "/w/.git/objects/ab", "rw");
+    assert_view(lines, "/w/.git/index", "rw");
+    assert_view(lines, "/w/.claude/settings.local.json", "r-");
+    assert_view(lines, "/w/.claude/notes", "rw");
+    assert_view(lines, "/w/bashrc", "rw");
+    assert_view(lines, "/w/.github/workflows/ci.yml", "rw"); /* offered, not on by default */
+}
+
+static void test_a_protected_name_that_is_the_root_itself_was_meant(void **state)
+{
+    (void)state;
+    assert_view(LINES("+w /w/.vscode"), "/w/.vscode/settings.json", "rw");
+    assert_view(LINES("+w /w/.git"), "/w/.git/hooks/x", "r-");
+    assert_view(LINES("+w /w", "+w /w/.vscode"), "/w/.vscode/settings.json", "r-");
+}
+
+static void test_words_of_launch_protect(void **state)
+{
+    (void)state;
+    struct srt_err err;
+    struct protect protect = protect_default(false);
+    assert_non_null(protect_match(&protect, "/w/.idea/x", 2));
+    assert_int_equal(protect_apply(&protect, "-editor", &err), 0);
+    assert_null(protect_match(&protect, "/w/.idea/x", 2));
+    assert_int_equal(protect_apply(&protect, "workflows", &err), 0);
+    assert_string_equal(protect_match(&protect, "/w/.github/workflows/x", 2),
+                        "protected: continuous integration workflow");
+    assert_int_equal(protect_apply(&protect, "nothing", &err), -1);
+    assert_null(
+        protect_match(&(struct protect){protect_default(true).groups}, "/w/.git/config", 2));
+    assert_non_null(
+        protect_match(&(struct protect){protect_default(true).groups}, "/w/.git/hooks", 2));
+}
+
+static void test_the_setting_that_decided_is_named(void **state)
+{
+    (void)state;
+    struct fence fence;
+    fence_of(&fence, LINES("+w /w", "-r /w/s", "-w /w/r"));
+    assert_string_equal(fence_view(&fence, "/w/x").write_setting, "+w /w");
+    assert_string_equal(fence_view(&fence, "/w/s/x").read_setting, "-r /w/s");
+    assert_string_equal(fence_view(&fence, "/w/r/x").write_setting, "-w /w/r");
+    assert_string_equal(fence_view(&fence, "/w/.bashrc").write_setting,
+                        "protected: shell start-up file");
+    assert_string_equal(fence_view(&fence, "/else").write_setting, "default");
+    fence_free(&fence);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_without_rules_everything_is_read_and_nothing_written),
+        cmocka_unit_test(test_the_nearest_rule_decides_reads),
+        cmocka_unit_test(test_an_allow_lifts_a_deny_of_the_same_place_but_no_secret),
+        cmocka_unit_test(test_a_denied_write_beats_every_allowed_one),
+        cmocka_unit_test(test_writable_below_visible_below_hidden),
+        cmocka_unit_test(test_visible_inside_hidden_inside_writable_is_writable_again),
+        cmocka_unit_test(test_a_hidden_file_stays_hidden_in_every_combination),
+        cmocka_unit_test(test_every_directory_above_a_guard_is_pinned),
+        cmocka_unit_test(test_links_and_absent_names),
+        cmocka_unit_test(test_protected_names_hold_without_a_rule_of_their_own),
+        cmocka_unit_test(test_a_protected_name_that_is_the_root_itself_was_meant),
+        cmocka_unit_test(test_words_of_launch_protect),
+        cmocka_unit_test(test_the_setting_that_decided_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
