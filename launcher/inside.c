@@ -1,0 +1,136 @@
+#include "launcher/inside.h"
+
+#include "srt/cleanup.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/nsfs.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+enum { FDS_MAX = 16 };
+
+bool fds_send(int sock, const void *bytes, size_t len, const int *fds, size_t count)
+{
+    assert(count <= FDS_MAX);
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
+    } control = {.bytes = {0}};
+    /* sendmsg() does not write through iov_base; its type is for both directions. */
+    union {
+        const void *in;
+        void *out;
+    } base = {.in = bytes};
+    struct iovec iov = {.iov_base = base.out, .iov_len = len};
+    struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+    if (count > 0) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(header), fds, count * sizeof(int));
+    }
+    ssize_t sent;
+    do
+        sent = sendmsg(sock, &message, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    return sent == (ssize_t)len;
+}
+
+ssize_t fds_receive(int sock, void *bytes, size_t size, int *fds, size_t *count)
+{
+    assert(*count <= FDS_MAX);
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
+    } control;
+    struct iovec iov = {.iov_base = bytes, .iov_len = size};
+    struct msghdr message = {.msg_iov = &iov,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = CMSG_SPACE(*count * sizeof(int))};
+    ssize_t received;
+    do
+        received = recvmsg(sock, &message, MSG_CMSG_CLOEXEC);
+    while (received < 0 && errno == EINTR);
+    *count = 0;
+    if (received < 0)
+        return -1;
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(&message); header != NULL;
+         header = CMSG_NXTHDR(&message, header)) {
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t here = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        memcpy(fds + *count, CMSG_DATA(header), here * sizeof(int));
+        *count += here;
+    }
+    return received;
+}
+
+int inside_join(const struct inside *inside, enum inside_where where, struct srt_err *err)
+{
+    int target = where == INSIDE_NET ? inside->net_ns : inside->mount_ns;
+    autoclose int owner = ioctl(target, NS_GET_USERNS);
+    if (owner < 0)
+        return srt_err_set(err, "the sandbox's user namespace cannot be found: %s",
+                           strerror(errno));
+    if (setns(owner, CLONE_NEWUSER) != 0)
+        return srt_err_set(err, "the sandbox's user namespace cannot be joined: %s",
+                           strerror(errno));
+    if (setns(target, where == INSIDE_NET ? CLONE_NEWNET : CLONE_NEWNS) != 0)
+        return srt_err_set(err, "the sandbox's %s namespace cannot be joined: %s",
+                           where == INSIDE_NET ? "network" : "mount", strerror(errno));
+    return 0;
+}
+
+/* What the child says: nothing (and descriptors), or why it failed. */
+static _Noreturn void child(int sock, const struct inside *inside, enum inside_where where,
+                            inside_work *work, void *context)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    struct srt_err err = {.text = ""};
+    struct inside_gift gift = {.count = 0};
+    if (inside_join(inside, where, &err) != 0 || work(context, inside, &gift, &err) != 0) {
+        fds_send(sock, err.text, strlen(err.text) + 1, NULL, 0);
+        _exit(1);
+    }
+    fds_send(sock, "", 1, gift.fds, gift.count);
+    _exit(0);
+}
+
+int inside_do(const struct inside *inside, enum inside_where where, inside_work *work,
+              void *context, struct inside_gift *gift, struct srt_err *err)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+        return srt_err_set(err, "socketpair: %s", strerror(errno));
+    autoclose int ours = pair[0], theirs = pair[1];
+    pid_t pid = fork();
+    if (pid < 0)
+        return srt_err_set(err, "fork: %s", strerror(errno));
+    if (pid == 0)
+        child(theirs, inside, where, work, context);
+    close(steal_fd(&theirs));
+
+    struct srt_err answer = {.text = ""};
+    struct inside_gift got = {.count = INSIDE_MAX_FDS};
+    ssize_t len = fds_receive(ours, answer.text, sizeof(answer.text) - 1, got.fds, &got.count);
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    if (len <= 0)
+        return srt_err_set(err, "the process that prepares the sandbox from inside died");
+    if (answer.text[0] != '\0')
+        return srt_err_set(err, "%.1000s", answer.text);
+    if (gift != NULL)
+        *gift = got;
+    return 0;
+}

@@ -1,0 +1,270 @@
+#include "launcher/mounts.h"
+
+#include "srt/cleanup.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <linux/openat2.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+/* <sys/mount.h> of this C library and <linux/mount.h> exclude each other. */
+int umount2(const char *target, int flags);
+enum { DETACH = 2 }; /* MNT_DETACH */
+
+/* Where the tmpfs with the two blanks hangs while the plan is carried out: our own /dev/shm. */
+static const char blanks_dir[] = "/dev/shm";
+static const char blank_file[] = "/dev/shm/file";
+
+static int open_tree_clone(int fd)
+{
+    return (int)syscall(SYS_open_tree, fd, "",
+                        AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+}
+
+static int attach(int tree, int target)
+{
+    return (int)syscall(SYS_move_mount, tree, "", target, "",
+                        MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+}
+
+static int change_flags(int tree, const char *path, unsigned at, uint64_t set, uint64_t clear)
+{
+    struct mount_attr attr = {.attr_set = set, .attr_clr = clear};
+    return (int)syscall(SYS_mount_setattr, tree, path, at, &attr, sizeof(attr));
+}
+
+/* No link on the way is followed: the plan's paths are resolved, so a link means the tree has
+ * changed. */
+static int open_place(const char *path)
+{
+    struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+                           .resolve = RESOLVE_NO_SYMLINKS};
+    return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+}
+
+static int step_failed(const struct fence_step *step, struct srt_err *err)
+{
+    const char *why = errno == ENOENT || errno == ELOOP || errno == ENOTDIR
+                          ? "it changed while the sandbox was being built; run the command again"
+                          : strerror(errno);
+    return srt_err_set(err, "%s: %s cannot be made %s: %s", step->setting, step->path,
+                       fence_act_word(step->act), why);
+}
+
+/* One mount at a time, for trees in which the host has read-only mounts that nobody may lift: those
+ * stay as they are. The list is read through the host's /proc, as this process is not in the
+ * sandbox's. */
+static int lift_one_by_one(int tree, const char *path, const struct inside *inside)
+{
+    autoclose int fd = openat(inside->host_proc, "self/mountinfo", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    autofclose FILE *list = fdopen(fd, "r");
+    if (list == NULL)
+        return -1;
+    steal_fd(&fd);
+    if (change_flags(tree, "", AT_EMPTY_PATH, 0, MOUNT_ATTR_RDONLY) != 0 && errno != EPERM)
+        return -1;
+    autofree char *line = NULL;
+    size_t size = 0;
+    while (getline(&line, &size, list) > 0) {
+        char *mount_point = NULL;
+        if (sscanf(line, "%*d %*d %*s %*s %ms", &mount_point) != 1)
+            continue;
+        autofree char *owned = mount_point;
+        /* Escaped characters are left alone: such a mount stays read-only, which is the safe side.
+         */
+        if (strchr(owned, '\\') == NULL && path_within(owned, path) && strcmp(owned, path) != 0)
+            change_flags(tree, path_below(owned, path), AT_SYMLINK_NOFOLLOW, 0, MOUNT_ATTR_RDONLY);
+    }
+    return 0;
+}
+
+static int make_writable(int tree, const char *path, const struct inside *inside)
+{
+    if (change_flags(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, 0, MOUNT_ATTR_RDONLY) == 0)
+        return 0;
+    return errno == EPERM ? lift_one_by_one(tree, path, inside) : -1;
+}
+
+/* A new tmpfs, not yet attached. */
+static int new_tmpfs(const char *mode)
+{
+    autoclose int fs = (int)syscall(SYS_fsopen, "tmpfs", FSOPEN_CLOEXEC);
+    if (fs < 0 || syscall(SYS_fsconfig, fs, FSCONFIG_SET_STRING, "mode", mode, 0) != 0 ||
+        syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) != 0)
+        return -1;
+    return (int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC,
+                        MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+}
+
+/* A file that nobody without capabilities can open, not even its owner: mode 0, on a read-only
+ * mount so that the mode cannot be changed. It lies on a tmpfs over /dev/shm that is taken away in
+ * the end. */
+static int put_up_blanks(struct srt_err *err)
+{
+    autoclose int fs = new_tmpfs("0700");
+    autoclose int target = open_place(blanks_dir);
+    if (fs < 0 || target < 0 || attach(fs, target) != 0)
+        return srt_err_set(err, "a tmpfs for hidden files cannot be made: %s", strerror(errno));
+    /* Closed before the mount becomes read-only: an open writer would forbid that. */
+    int file = open(blank_file, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0);
+    if (file < 0 || fchmod(file, 0) != 0 || close(file) != 0 ||
+        change_flags(fs, "", AT_EMPTY_PATH, MOUNT_ATTR_RDONLY, 0) != 0)
+        return srt_err_set(err, "a blank for hidden files cannot be made: %s", strerror(errno));
+    return 0;
+}
+
+static int make_dirs(int root, const char *relative)
+{
+    autofree char *path = strdup(relative);
+    assert(path != NULL);
+    for (char *slash = strchr(path, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdirat(root, path, 0555) != 0 && errno != EEXIST)
+            return -1;
+        *slash = '/';
+    }
+    return 0;
+}
+
+/* The empty directory shows nothing but the way to what is visible again inside it. */
+static int hide_dir(const struct fence_plan *plan, size_t index, int target)
+{
+    const struct fence_step *step = &plan->steps[index];
+    autoclose int fs = new_tmpfs("0555");
+    if (fs < 0)
+        return -1;
+    for (size_t i = index + 1; i < plan->count && path_within(plan->steps[i].path, step->path);
+         i++) {
+        const struct fence_step *inner = &plan->steps[i];
+        if (inner->act != FENCE_VISIBLE && inner->act != FENCE_WRITABLE)
+            continue;
+        const char *relative = path_below(inner->path, step->path);
+        if (make_dirs(fs, relative) != 0)
+            return -1;
+        int made = inner->type == PATH_DIR ? mkdirat(fs, relative, 0555)
+                                           : mknodat(fs, relative, S_IFREG | 0444, 0);
+        if (made != 0 && errno != EEXIST && errno != ENOENT && errno != ENOTDIR)
+            return -1;
+    }
+    if (change_flags(fs, "", AT_EMPTY_PATH, MOUNT_ATTR_RDONLY, 0) != 0)
+        return -1;
+    return attach(fs, target);
+}
+
+static int hide(const struct fence_plan *plan, size_t index, int target)
+{
+    if (plan->steps[index].type == PATH_DIR)
+        return hide_dir(plan, index, target);
+    autoclose int file = open_place(blank_file);
+    autoclose int tree = file < 0 ? -1 : open_tree_clone(file);
+    return tree < 0 ? -1 : attach(tree, target);
+}
+
+/* `source` is the place as the host has it, taken before the first mount; -1 where the step covers
+ * a place with itself. */
+static int carry_out(const struct fence_plan *plan, size_t index, int source)
+{
+    const struct fence_step *step = &plan->steps[index];
+    autoclose int target = open_place(step->path);
+    if (target < 0)
+        return -1;
+    if (step->act == FENCE_HIDDEN)
+        return hide(plan, index, target);
+    if (source >= 0)
+        return attach(source, target);
+    autoclose int tree = open_tree_clone(target);
+    if (tree < 0)
+        return -1;
+    if (step->act == FENCE_READONLY &&
+        change_flags(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, MOUNT_ATTR_RDONLY, 0) != 0)
+        return -1;
+    return attach(tree, target);
+}
+
+static int take_source(const struct fence_step *step, const struct inside *inside)
+{
+    autoclose int place = open_place(step->path);
+    autoclose int tree = place < 0 ? -1 : open_tree_clone(place);
+    if (tree < 0)
+        return -1;
+    if (step->act == FENCE_WRITABLE && make_writable(tree, step->path, inside) != 0)
+        return -1;
+    return steal_fd(&tree);
+}
+
+/* uid 0 owns the host-wide knobs in /proc and needs no capability to write to some of them. */
+static int guard_proc(struct srt_err *err)
+{
+    DIR *proc = opendir("/proc");
+    if (proc == NULL)
+        return srt_err_set(err, "/proc: %s", strerror(errno));
+    const struct dirent *entry;
+    int result = 0;
+    while (result == 0 && (entry = readdir(proc)) != NULL) {
+        struct stat st;
+        bool process = entry->d_name[0] >= '0' && entry->d_name[0] <= '9';
+        if (process || entry->d_name[0] == '.' ||
+            fstatat(dirfd(proc), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+            continue;
+        bool knobs = S_ISDIR(st.st_mode) || (S_ISREG(st.st_mode) && (st.st_mode & 0222) != 0);
+        if (!knobs)
+            continue;
+        autofree char *path = path_join("/proc", entry->d_name);
+        struct fence_step step = {.act = FENCE_READONLY, .path = path, .setting = "default"};
+        struct fence_plan one = {.steps = &step, .count = 1};
+        if (carry_out(&one, 0, -1) != 0)
+            result = step_failed(&step, err);
+    }
+    closedir(proc);
+    return result;
+}
+
+int mounts_carry_out(void *context, const struct inside *inside, struct inside_gift *gift,
+                     struct srt_err *err)
+{
+    (void)gift;
+    const struct mounts_job *job = context;
+    const struct fence_plan *plan = job->plan;
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
+    umask(0);
+    if (guard_proc(err) != 0)
+        return -1;
+    if (job->tmpdir != NULL && mkdir(job->tmpdir, 0700) != 0)
+        return srt_err_set(err, "%s cannot be made: %s", job->tmpdir, strerror(errno));
+
+    autofree int *sources = calloc(plan->count + 1, sizeof(int));
+    assert(sources != NULL);
+    bool blanks = false;
+    for (size_t i = 0; i < plan->count; i++) {
+        const struct fence_step *step = &plan->steps[i];
+        sources[i] = -1;
+        blanks = blanks || (step->act == FENCE_HIDDEN && step->type != PATH_DIR);
+        if (step->act != FENCE_WRITABLE && step->act != FENCE_VISIBLE)
+            continue;
+        sources[i] = take_source(step, inside);
+        if (sources[i] < 0)
+            return step_failed(step, err);
+    }
+    if (blanks && put_up_blanks(err) != 0)
+        return -1;
+    for (size_t i = 0; i < plan->count; i++)
+        if (carry_out(plan, i, sources[i]) != 0)
+            return step_failed(&plan->steps[i], err);
+    if (blanks && umount2(blanks_dir, DETACH) != 0)
+        return srt_err_set(err, "the tmpfs for hidden files cannot be detached: %s",
+                           strerror(errno));
+    return 0;
+}

@@ -1,0 +1,25 @@
+/*
+ * Carries the fence's plan out, in a child that has joined the sandbox's mount namespace
+ * (inside.h).
+ *
+ * bubblewrap has made everything visible and read-only before, so whatever is left out by mistake
+ * stays closed. Nothing is ever created on the host: every mount goes onto something that exists.
+ * Failure: -1 with `err`, which names the setting that asked for the mount; the command then never
+ * runs.
+ */
+#ifndef LAUNCHER_MOUNTS_H
+#define LAUNCHER_MOUNTS_H
+
+#include "launcher/fence.h"
+#include "launcher/inside.h"
+
+struct mounts_job {
+    const struct fence_plan *plan;
+    const char *tmpdir; /* to be made below /dev/shm, mode 0700; NULL = none */
+};
+
+/* An inside_work; the context is a struct mounts_job. */
+int mounts_carry_out(void *job, const struct inside *inside, struct inside_gift *gift,
+                     struct srt_err *err);
+
+#endif
