@@ -1,0 +1,287 @@
+#include "launcher/bwrap.h"
+
+#include "launcher/stage.h"
+#include "srt/cleanup.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+enum { START_MS = 20000 };
+
+/* Nobody but root and this user may be able to put another program there. */
+static int check_trust(const char *path, const struct fence *fence, struct srt_err *err)
+{
+    struct stat st;
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || access(path, X_OK) != 0)
+        return srt_err_set(err, "%s is not an executable file", path);
+    if ((st.st_uid != 0 && st.st_uid != getuid()) || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        return srt_err_set(err,
+                           "%s may be replaced by other users, so it is not trusted to build the "
+                           "sandbox; use the one that \"apt install bubblewrap\" brings",
+                           path);
+    struct fence_view view = fence_view(fence, path);
+    if (view.writable)
+        return srt_err_set(
+            err,
+            "%s lies in a directory that the sandbox may write to (%s), so it is not "
+            "trusted to build the sandbox",
+            path, view.write_setting);
+    return 0;
+}
+
+static char *search_path(void)
+{
+    const char *path = getenv("PATH");
+    if (path == NULL)
+        path = "/usr/local/bin:/usr/bin:/bin";
+    for (const char *p = path;;) {
+        size_t len = strcspn(p, ":");
+        if (len > 0 && p[0] == '/') {
+            autofree char *dir = strndup(p, len);
+            assert(dir != NULL);
+            char *candidate = path_join(dir, "bwrap");
+            if (access(candidate, X_OK) == 0)
+                return candidate;
+            free(candidate);
+        }
+        if (p[len] == '\0')
+            return NULL;
+        p += len + 1;
+    }
+}
+
+char *bwrap_find(const char *asked, const struct fence *fence, struct srt_err *err)
+{
+    autofree char *named = asked != NULL ? strdup(asked) : search_path();
+    if (named == NULL) {
+        srt_err_set(
+            err, "bubblewrap (bwrap) is not in PATH; install it with \"apt install bubblewrap\"");
+        return NULL;
+    }
+    autofree char *real = realpath(named, NULL);
+    if (real == NULL) {
+        srt_err_set(err, "%s: %s; install bubblewrap with \"apt install bubblewrap\"", named,
+                    strerror(errno));
+        return NULL;
+    }
+    return check_trust(real, fence, err) == 0 ? steal_ptr(real) : NULL;
+}
+
+/* Words for --args, each terminated, in a memfd: no limit of the command line, nothing to see in
+ * ps. */
+static int pack_words(const char *const *words, struct srt_err *err)
+{
+    autoclose int fd = memfd_create("bwrap-args", MFD_CLOEXEC);
+    for (size_t i = 0; fd >= 0 && words[i] != NULL; i++) {
+        size_t len = strlen(words[i]) + 1;
+        if (write(fd, words[i], len) != (ssize_t)len) {
+            close(steal_fd(&fd));
+            break;
+        }
+    }
+    if (fd < 0 || lseek(fd, 0, SEEK_SET) != 0)
+        return srt_err_set(err, "the arguments of bubblewrap cannot be stored: %s",
+                           strerror(errno));
+    return steal_fd(&fd);
+}
+
+/* --as-pid-1: no process of bubblewrap's own is left inside, where it would be neither filtered nor
+ * protected from the command; the one that waits outside is in our process namespace.
+ * No new session: job control of the caller's terminal goes on working, and the system call filter
+ * refuses what a shared terminal would make possible. */
+static const char *const words_common[] = {
+    "--unshare-user",
+    "--unshare-pid",
+    "--unshare-ipc",
+    "--unshare-uts",
+    "--unshare-cgroup",
+    "--unshare-net",
+    "--as-pid-1",
+    "--die-with-parent",
+    "--cap-drop",
+    "ALL",
+    "--ro-bind",
+    "/",
+    "/",
+    "--dev",
+    "/dev",
+    "--perms",
+    "1777",
+    "--tmpfs",
+    "/dev/shm",
+    "--remount-ro",
+    "/dev",
+};
+
+enum { COMMON_COUNT = sizeof(words_common) / sizeof(words_common[0]) };
+
+struct child_fds {
+    int sock, complaints, args, self, real_stderr;
+};
+
+static void keep_over_exec(int fd)
+{
+    fcntl(fd, F_SETFD, 0);
+}
+
+static _Noreturn void become_bwrap(const struct bwrap_options *options, const struct child_fds *fds)
+{
+    static const int ignored[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGPIPE, SIGALRM,
+                                  SIGUSR1, SIGUSR2, SIGTSTP, SIGTTIN, SIGTTOU};
+    /* It shares our process group; what the terminal sends is for the command. */
+    for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
+        signal(ignored[i], SIG_IGN);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    keep_over_exec(fds->sock);
+    keep_over_exec(fds->args);
+    keep_over_exec(fds->self);
+    keep_over_exec(fds->real_stderr);
+    dup2(fds->complaints, STDERR_FILENO);
+
+    char args_text[16], self_path[32], stage_text[96];
+    snprintf(args_text, sizeof(args_text), "%d", fds->args);
+    snprintf(self_path, sizeof(self_path), "/proc/self/fd/%d", fds->self);
+    snprintf(stage_text, sizeof(stage_text), "%d,%d,%d%d%d", fds->sock, fds->real_stderr,
+             options->closed_streams[0], options->closed_streams[1], options->closed_streams[2]);
+    /* An empty environment: what the caller sets there is for the command, not for this. */
+    char *const empty[] = {NULL};
+    execle(options->program, "bwrap", "--args", args_text, "--", self_path, "--last-stage",
+           stage_text, (char *)NULL, empty);
+    _exit(127);
+}
+
+/* The whole text of a failed start, on one line, with what can be done about it. */
+static int explain_failure(struct bwrap *bwrap, struct srt_err *err)
+{
+    char text[600] = "";
+    size_t len = 0;
+    for (ssize_t n; len < sizeof(text) - 1; len += (size_t)n) {
+        struct pollfd wake = {.fd = bwrap->complaints, .events = POLLIN};
+        n = poll(&wake, 1, 100) > 0 ? read(bwrap->complaints, text + len, sizeof(text) - 1 - len)
+                                    : 0;
+        if (n <= 0)
+            break;
+    }
+    while (len > 0 && text[len - 1] == '\n')
+        len--;
+    text[len] = '\0';
+    for (char *p = text; *p != '\0'; p++)
+        if (*p == '\n')
+            *p = ' ';
+    const char *remedy = "";
+    if (strstr(text, "uid map") != NULL || strstr(text, "namespace") != NULL ||
+        strstr(text, "RTM_NEWADDR") != NULL || strstr(text, "unshare") != NULL)
+        remedy =
+            "; unprivileged user namespaces are needed: see that user.max_user_namespaces and, "
+            "where it exists, kernel.unprivileged_userns_clone are not 0 (sysctl), on Ubuntu that "
+            "kernel.apparmor_restrict_unprivileged_userns is 0 or an AppArmor profile gives bwrap "
+            "\"userns,\", and in a container that its seccomp profile allows unshare";
+    else if (strstr(text, "proc") != NULL)
+        remedy = "; a container that covers parts of /proc does not allow a new one: run it with "
+                 "--security-opt systempaths=unconfined, or set enableWeakerNestedSandbox";
+    return srt_err_set(err, "bubblewrap could not build the sandbox%s%s%s",
+                       text[0] != '\0' ? ": " : "", text, remedy);
+}
+
+static ino_t own_namespace(const char *name)
+{
+    struct stat st;
+    return stat(name, &st) == 0 ? st.st_ino : 0;
+}
+
+static bool namespace_is_new(int fd, const char *ours)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 && st.st_ino != own_namespace(ours);
+}
+
+static int wait_ready(struct bwrap *bwrap, struct srt_err *err)
+{
+    struct pollfd wake = {.fd = bwrap->sock, .events = POLLIN};
+    int ready;
+    do
+        ready = poll(&wake, 1, START_MS);
+    while (ready < 0 && errno == EINTR);
+    struct stage_message message = {.word = 0};
+    int fds[2] = {-1, -1};
+    size_t count = 2;
+    ssize_t len = ready > 0 ? fds_receive(bwrap->sock, &message, sizeof(message), fds, &count) : 0;
+    if (len == (ssize_t)sizeof(message) && message.word == STAGE_FAILED)
+        return srt_err_set(err, "%.1000s", message.text);
+    if (len != (ssize_t)sizeof(message) || message.word != STAGE_READY || count != 2)
+        return explain_failure(bwrap, err);
+    bwrap->inside.mount_ns = fds[0];
+    bwrap->inside.net_ns = fds[1];
+    if (!namespace_is_new(fds[0], "/proc/self/ns/mnt") ||
+        !namespace_is_new(fds[1], "/proc/self/ns/net"))
+        return srt_err_set(
+            err, "the sandbox shares a namespace with the host; is this bwrap bubblewrap?");
+    return 0;
+}
+
+int bwrap_start(struct bwrap *bwrap, const struct bwrap_options *options, struct srt_err *err)
+{
+    *bwrap = (struct bwrap){
+        .sock = -1, .complaints = -1, .inside = {.mount_ns = -1, .net_ns = -1, .host_proc = -1}};
+    const char *words[COMMON_COUNT + 4] = {0};
+    memcpy(words, words_common, sizeof(words_common));
+    words[COMMON_COUNT] = options->weaker_proc ? "--ro-bind" : "--proc";
+    words[COMMON_COUNT + 1] = "/proc";
+    words[COMMON_COUNT + 2] = options->weaker_proc ? "/proc" : NULL;
+
+    bwrap->inside.host_proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    autoclose int self = open(options->self, O_RDONLY | O_CLOEXEC);
+    autoclose int args = pack_words(words, err);
+    autoclose int real_stderr = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+    int pair[2], pipe_fds[2];
+    if (args < 0)
+        return -1;
+    if (self < 0)
+        return srt_err_set(err, "%s: %s", options->self, strerror(errno));
+    if (bwrap->inside.host_proc < 0 || real_stderr < 0 ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+        return srt_err_set(err, "the sandbox cannot be prepared: %s", strerror(errno));
+    bwrap->sock = pair[0];
+    autoclose int theirs = pair[1];
+    if (pipe2(pipe_fds, O_CLOEXEC) != 0)
+        return srt_err_set(err, "pipe: %s", strerror(errno));
+    bwrap->complaints = pipe_fds[0];
+    autoclose int complain = pipe_fds[1];
+
+    bwrap->pid = fork();
+    if (bwrap->pid < 0)
+        return srt_err_set(err, "fork: %s", strerror(errno));
+    if (bwrap->pid == 0) {
+        struct child_fds fds = {theirs, complain, args, self, real_stderr};
+        become_bwrap(options, &fds);
+    }
+    close(steal_fd(&theirs));
+    close(steal_fd(&complain));
+    return wait_ready(bwrap, err);
+}
+
+int bwrap_wait(struct bwrap *bwrap)
+{
+    int status = 0;
+    while (bwrap->pid > 0 && waitpid(bwrap->pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    bwrap->pid = 0;
+    return status;
+}
+
+void bwrap_kill(struct bwrap *bwrap)
+{
+    if (bwrap->sock >= 0)
+        close(steal_fd(&bwrap->sock)); /* process 1 inside ends at this */
+    if (bwrap->pid > 0)
+        kill(bwrap->pid, SIGKILL);
+}

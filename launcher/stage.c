@@ -1,0 +1,350 @@
+#include "launcher/stage.h"
+
+#include "launcher/inside.h"
+#include "launcher/syscalls.h"
+#include "srt/cleanup.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <time.h>
+
+enum {
+    GRACE_MS = 200, /* for what the command leaves behind, between TERM and the end */
+    FAILED = 125,
+};
+
+/* How a packed job begins; cwd, the arguments and the environment follow as terminated strings. */
+struct packed {
+    uint32_t syscalls, umask, own_group, argc, envc;
+    uint64_t ignored_signals;
+};
+
+bool stage_send(int sock, enum stage_word word, int32_t number, const char *text)
+{
+    struct stage_message message = {.word = (uint8_t)word, .number = number};
+    snprintf(message.text, sizeof(message.text), "%s", text != NULL ? text : "");
+    return fds_send(sock, &message, sizeof(message), NULL, 0);
+}
+
+static bool write_all(int fd, const void *bytes, size_t len)
+{
+    const char *p = bytes;
+    while (len > 0) {
+        ssize_t written = write(fd, p, len);
+        if (written <= 0)
+            return false;
+        p += written;
+        len -= (size_t)written;
+    }
+    return true;
+}
+
+static uint32_t count_strings(char *const *strings)
+{
+    uint32_t count = 0;
+    while (strings[count] != NULL)
+        count++;
+    return count;
+}
+
+int stage_pack(const struct stage_job *job, struct srt_err *err)
+{
+    struct packed head = {.syscalls = job->syscalls,
+                          .umask = job->umask,
+                          .own_group = job->own_group,
+                          .argc = count_strings(job->argv),
+                          .envc = count_strings(job->env),
+                          .ignored_signals = job->ignored_signals};
+    autoclose int fd = memfd_create("srt-job", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return srt_err_set(err, "memfd_create: %s", strerror(errno));
+    bool good = write_all(fd, &head, sizeof(head)) && write_all(fd, job->cwd, strlen(job->cwd) + 1);
+    for (uint32_t i = 0; good && i < head.argc; i++)
+        good = write_all(fd, job->argv[i], strlen(job->argv[i]) + 1);
+    for (uint32_t i = 0; good && i < head.envc; i++)
+        good = write_all(fd, job->env[i], strlen(job->env[i]) + 1);
+    if (!good ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) != 0)
+        return srt_err_set(err, "the job cannot be handed over: %s", strerror(errno));
+    return steal_fd(&fd);
+}
+
+static char **take_strings(const char **p, const char *end, uint32_t count)
+{
+    char **strings = calloc((size_t)count + 1, sizeof(char *));
+    assert(strings != NULL);
+    for (uint32_t i = 0; i < count; i++) {
+        assert(*p < end);
+        strings[i] = strdup(*p);
+        assert(strings[i] != NULL);
+        *p += strlen(*p) + 1;
+    }
+    return strings;
+}
+
+/* The launcher packed it, so a fault in it is a bug. */
+static struct stage_job unpack(int fd)
+{
+    struct stat st;
+    int result = fstat(fd, &st);
+    assert(result == 0 && (size_t)st.st_size > sizeof(struct packed));
+    const char *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    assert(bytes != MAP_FAILED);
+    const char *end = bytes + st.st_size;
+    struct packed head;
+    memcpy(&head, bytes, sizeof(head));
+    const char *p = bytes + sizeof(head);
+    struct stage_job job = {.syscalls = head.syscalls,
+                            .umask = head.umask,
+                            .own_group = head.own_group != 0,
+                            .ignored_signals = head.ignored_signals,
+                            .cwd = p};
+    p += strlen(p) + 1;
+    job.argv = take_strings(&p, end, head.argc);
+    job.env = take_strings(&p, end, head.envc);
+    return job;
+}
+
+static _Noreturn void fail(int sock, const char *text)
+{
+    stage_send(sock, STAGE_FAILED, 0, text);
+    _exit(FAILED);
+}
+
+/* bubblewrap has done all this; a stand-in that only says so is found out here. */
+static void check_walls(int sock)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct caps[2];
+    if (getpid() != 1)
+        fail(sock, "the sandbox has no process namespace of its own; is this bwrap bubblewrap?");
+    if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
+        fail(sock, "the sandbox may gain privileges; is this bwrap bubblewrap?");
+    if (syscall(SYS_capget, &header, caps) != 0 ||
+        (caps[0].effective | caps[1].effective | caps[0].permitted | caps[1].permitted) != 0)
+        fail(sock, "the sandbox has capabilities; is this bwrap bubblewrap?");
+}
+
+/* Where the caller had a standard stream closed, what is opened here may take its number for a
+ * while; all of it is close-on-exec, so the command finds the stream closed again. */
+static int send_ready(int sock)
+{
+    autoclose int mounts = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+    autoclose int net = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    if (mounts < 0 || net < 0)
+        return -1;
+    struct stage_message ready = {.word = STAGE_READY};
+    const int fds[] = {mounts, net};
+    return fds_send(sock, &ready, sizeof(ready), fds, 2) ? 0 : -1;
+}
+
+/* The only way to go on is this one message. */
+static int wait_for_go(int sock)
+{
+    struct stage_message message = {.word = 0};
+    int job = -1;
+    size_t count = 1;
+    ssize_t len = fds_receive(sock, &message, sizeof(message), &job, &count);
+    if (len != sizeof(message) || message.word != STAGE_GO || count != 1)
+        _exit(FAILED);
+    return job;
+}
+
+static void reset_signals(uint64_t ignored)
+{
+    for (int number = 1; number < NSIG; number++)
+        if (number != SIGKILL && number != SIGSTOP)
+            signal(number, (ignored >> (number - 1) & 1) != 0 ? SIG_IGN : SIG_DFL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* Only with SIGTTOU blocked may a background process do this. */
+static void take_terminal(pid_t group)
+{
+    tcsetpgrp(STDIN_FILENO, group);
+}
+
+/* Between fork and execve. `report` closes on success, so silence is success. */
+static _Noreturn void become_command(const struct stage_job *job, int report)
+{
+    if (job->own_group) {
+        setpgid(0, 0);
+        take_terminal(getpid());
+    }
+    umask((mode_t)job->umask);
+    syscall(SYS_close_range, 3, report - 1, 0);
+    syscall(SYS_close_range, report + 1, ~0u, 0);
+    reset_signals(job->ignored_signals);
+    int error = 0;
+    if (chdir(job->cwd) == 0) {
+        environ = (char **)(uintptr_t)job->env;
+        execvp(job->argv[0], job->argv);
+    }
+    error = errno;
+    write_all(report, &error, sizeof(error));
+    _exit(FAILED);
+}
+
+static pid_t start_command(int sock, const struct stage_job *job)
+{
+    int report[2];
+    if (pipe2(report, O_CLOEXEC) != 0)
+        fail(sock, "no pipe");
+    pid_t pid = fork();
+    if (pid < 0)
+        fail(sock, "the command cannot be started: no process");
+    if (pid == 0)
+        become_command(job, report[1]);
+    close(report[1]);
+    if (job->own_group)
+        setpgid(pid, pid);
+    int error = 0;
+    ssize_t len = read(report[0], &error, sizeof(error));
+    close(report[0]);
+    if (len == (ssize_t)sizeof(error)) {
+        stage_send(sock, STAGE_NOT_RUN, error, NULL);
+        _exit(FAILED);
+    }
+    return pid;
+}
+
+static int64_t clock_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* The run ends with the command: what it left gets TERM, a moment, and then the end of its world.
+ */
+static _Noreturn void finish(int sock, int signals, int status)
+{
+    stage_send(sock, STAGE_ENDED, status, NULL);
+    int64_t end = clock_ms() + GRACE_MS;
+    kill(-1, SIGTERM);
+    kill(-1, SIGCONT);
+    for (int64_t left = GRACE_MS; left > 0; left = end - clock_ms()) {
+        pid_t pid;
+        while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+            ;
+        if (pid < 0)
+            break;
+        struct pollfd wake = {.fd = signals, .events = POLLIN};
+        poll(&wake, 1, (int)left);
+        struct signalfd_siginfo info;
+        (void)!read(signals, &info, sizeof(info));
+    }
+    _exit(0);
+}
+
+static void reap(int sock, int signals, pid_t command, bool own_group)
+{
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
+        if (pid != command)
+            continue;
+        if (!WIFSTOPPED(status))
+            finish(sock, signals, status);
+        if (own_group)
+            stage_send(sock, STAGE_STOPPED, WSTOPSIG(status), NULL);
+    }
+}
+
+static void obey(int sock, pid_t command, bool own_group)
+{
+    struct stage_message message = {.word = 0};
+    size_t none = 0;
+    ssize_t len = fds_receive(sock, &message, sizeof(message), NULL, &none);
+    if (len <= 0)
+        _exit(FAILED); /* the launcher is gone: so is everything here */
+    if (len != sizeof(message))
+        return;
+    if (message.word == STAGE_FOREGROUND && own_group) {
+        take_terminal(command);
+        kill(-command, SIGCONT);
+    } else if (message.word == STAGE_SIGNAL && message.number > 0 && message.number < NSIG) {
+        kill(command, message.number);
+    }
+}
+
+static _Noreturn void watch(int sock, pid_t command, bool own_group)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    int signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals < 0)
+        fail(sock, "no signalfd");
+    reap(sock, signals, command, own_group);
+    for (;;) {
+        struct pollfd wake[] = {{.fd = sock, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
+        if (poll(wake, 2, -1) < 0 && errno != EINTR)
+            _exit(FAILED);
+        struct signalfd_siginfo info;
+        if (wake[1].revents != 0 && read(signals, &info, sizeof(info)) > 0)
+            reap(sock, signals, command, own_group);
+        if (wake[0].revents != 0)
+            obey(sock, command, own_group);
+    }
+}
+
+/* Standard error has carried bubblewrap's complaints until now. */
+static int take_streams(const char *words)
+{
+    int sock, real_stderr;
+    char closed[4];
+    if (sscanf(words, "%d,%d,%3[01]", &sock, &real_stderr, closed) != 3 || strlen(closed) != 3 ||
+        dup2(real_stderr, STDERR_FILENO) < 0 || fcntl(sock, F_SETFD, FD_CLOEXEC) != 0)
+        _exit(FAILED);
+    for (int fd = 0; fd < 3; fd++)
+        if (closed[fd] == '1')
+            close(fd);
+    return sock;
+}
+
+_Noreturn void stage_main(const char *words)
+{
+    /* Not dumpable from the first moment: nobody inside may look into this process or its
+     * descriptors. The parent is in another process namespace, so only the end of `sock` tells that
+     * it died before the death signal was asked for; wait_for_go() and obey() see that. */
+    prctl(PR_SET_DUMPABLE, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_NAME, "srt-launch");
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    int sock = take_streams(words);
+    syscall(SYS_close_range, 3, sock - 1, 0);
+    syscall(SYS_close_range, sock + 1, ~0u, 0);
+
+    check_walls(sock);
+    if (send_ready(sock) != 0)
+        fail(sock, "the sandbox's namespaces cannot be named");
+    autoclose int fd = wait_for_go(sock);
+    struct stage_job job = unpack(fd);
+    struct srt_err err;
+    if (syscalls_install(job.syscalls, &err) != 0)
+        fail(sock, err.text);
+    close(steal_fd(&fd));
+    pid_t command = start_command(sock, &job);
+    /* The terminal, the standard streams and the directory are the command's now, not ours. */
+    if (!job.own_group)
+        syscall(SYS_close_range, 0, 2, 0);
+    watch(sock, command, job.own_group);
+}

@@ -1,0 +1,57 @@
+/*
+ * The last stage: this program again, as process 1 inside the sandbox, and what the launcher and it
+ * say to each other over a SOCK_SEQPACKET pair that nothing else inside holds.
+ *
+ *   stage -> launcher   READY  with the mount and network namespace as descriptors
+ *   launcher -> stage   GO     with the job in a memfd; only this message starts the command, an
+ * end of the connection never does stage -> launcher   FAILED (text), NOT_RUN (errno of execve),
+ * STOPPED (signal), ENDED (wait status) launcher -> stage   SIGNAL (number), FOREGROUND
+ *
+ * The stage filters itself before it starts anything, is not dumpable, reaps, hands signals on, and
+ * ends everything when the command or the launcher ends. Failure: FAILED, and the process ends.
+ */
+#ifndef LAUNCHER_STAGE_H
+#define LAUNCHER_STAGE_H
+
+#include "srt/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum stage_word {
+    STAGE_READY = 'r',
+    STAGE_GO = 'g',
+    STAGE_FAILED = 'f',
+    STAGE_NOT_RUN = 'x',
+    STAGE_STOPPED = 't',
+    STAGE_ENDED = 'e',
+    STAGE_SIGNAL = 's',
+    STAGE_FOREGROUND = 'c',
+};
+
+struct stage_message {
+    uint8_t word;
+    int32_t number;
+    char text[1024];
+};
+
+/* What to run and how. The pointers are borrowed. */
+struct stage_job {
+    unsigned syscalls;        /* enum syscalls_option */
+    uint64_t ignored_signals; /* bit N-1: signal N was ignored when srt-launch started */
+    uint32_t umask;
+    bool own_group; /* on a terminal that is all ours: a process group in its foreground */
+    const char *cwd;
+    char *const *argv, *const *env;
+};
+
+/* A sealed memfd that holds the job, or -1 with `err`. */
+int stage_pack(const struct stage_job *job, struct srt_err *err);
+
+bool stage_send(int sock, enum stage_word word, int32_t number, const char *text);
+
+/* Runs as process 1. `words` is what bwrap.c wrote: the descriptors of the pair and of the caller's
+ * standard error, and which standard streams the caller had closed. */
+_Noreturn void stage_main(const char *words);
+
+#endif

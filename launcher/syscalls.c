@@ -1,0 +1,234 @@
+#include "launcher/syscalls.h"
+
+#include <asm/termbits.h>
+#include <errno.h>
+#include <linux/sched.h>
+#include <seccomp.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/personality.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+
+#include <asm/ioctls.h>
+
+enum compare { ALWAYS, EQUAL, AT_LEAST, BITS }; /* BITS: (argument & mask) == value */
+
+/* Rows whose `unless` is set in the options are left out. Arguments that the kernel takes as 32
+ * bits are compared in 32 bits or from a number up, so that rubbish in the upper half changes
+ * nothing. */
+struct row {
+    const char *name;
+    int number; /* of calls that libseccomp may not know by name yet; 0 = by name */
+    enum compare compare;
+    unsigned argument;
+    uint64_t value, mask;
+    int error;
+    unsigned unless;
+    const char *reason;
+};
+
+#define LOW32 0xffffffffu
+#define CALL(call, code, without, why)                                        \
+    {                                                                         \
+        .name = (call), .error = (code), .unless = (without), .reason = (why) \
+    }
+#define NEW_CALL(call, nr, code, without, why)                                                \
+    {                                                                                         \
+        .name = (call), .number = (nr), .error = (code), .unless = (without), .reason = (why) \
+    }
+#define ARG_BITS(call, arg, bits, equal, code, without, why)                                  \
+    {                                                                                         \
+        .name = (call), .compare = BITS, .argument = (arg), .value = (equal), .mask = (bits), \
+        .error = (code), .unless = (without), .reason = (why)                                 \
+    }
+#define FLAG(call, arg, flag, why) \
+    ARG_BITS(call, arg, flag, flag, EPERM, SYSCALLS_NESTED_USERNS, why)
+
+static const struct row rows[] = {
+    /* Namespaces and mounts: the fence stands on them. */
+    FLAG("unshare", 0, CLONE_NEWUSER,
+         "a new user namespace gives capabilities over new namespaces"),
+    FLAG("unshare", 0, CLONE_NEWNS, "mounts are the fence"),
+    FLAG("unshare", 0, CLONE_NEWNET, "there is one way out"),
+    FLAG("unshare", 0, CLONE_NEWPID, "pid 1 watches over every process"),
+    FLAG("unshare", 0, CLONE_NEWIPC, "namespaces are not for the sandbox to make"),
+    FLAG("unshare", 0, CLONE_NEWUTS, "namespaces are not for the sandbox to make"),
+    FLAG("unshare", 0, CLONE_NEWCGROUP, "namespaces are not for the sandbox to make"),
+    FLAG("unshare", 0, CLONE_NEWTIME, "namespaces are not for the sandbox to make"),
+    FLAG("clone", 0, CLONE_NEWUSER, "a new user namespace gives capabilities over new namespaces"),
+    FLAG("clone", 0, CLONE_NEWNS, "mounts are the fence"),
+    FLAG("clone", 0, CLONE_NEWNET, "there is one way out"),
+    FLAG("clone", 0, CLONE_NEWPID, "pid 1 watches over every process"),
+    FLAG("clone", 0, CLONE_NEWIPC, "namespaces are not for the sandbox to make"),
+    FLAG("clone", 0, CLONE_NEWUTS, "namespaces are not for the sandbox to make"),
+    FLAG("clone", 0, CLONE_NEWCGROUP, "namespaces are not for the sandbox to make"),
+    /* ENOSYS: every C library then falls back to clone(), whose flags can be looked at. */
+    CALL("clone3", ENOSYS, SYSCALLS_NESTED_USERNS, "its flags lie in memory that can change"),
+    CALL("setns", EPERM, SYSCALLS_NESTED_USERNS, "no namespace but its own"),
+    CALL("mount", EPERM, SYSCALLS_NESTED_USERNS, "mounts are the fence"),
+    CALL("umount2", EPERM, SYSCALLS_NESTED_USERNS, "mounts are the fence"),
+    CALL("pivot_root", EPERM, SYSCALLS_NESTED_USERNS, "mounts are the fence"),
+    CALL("chroot", EPERM, SYSCALLS_NESTED_USERNS, "mounts are the fence"),
+    CALL("open_tree", EPERM, SYSCALLS_NESTED_USERNS, "mounts are the fence"),
+    CALL("move_mount", EPERM, SYSCALLS_NESTED_USERNS, "mounts are the fence"),
+    CALL("fsopen", EPERM, SYSCALLS_NESTED_USERNS, "mounts are the fence"),
+    CALL("fsconfig", EPERM, SYSCALLS_NESTED_USERNS, "mounts are the fence"),
+    CALL("fsmount", EPERM, SYSCALLS_NESTED_USERNS, "mounts are the fence"),
+    CALL("fspick", EPERM, SYSCALLS_NESTED_USERNS, "mounts are the fence"),
+    NEW_CALL("mount_setattr", 442, EPERM, SYSCALLS_NESTED_USERNS, "mounts are the fence"),
+    NEW_CALL("open_tree_attr", 467, EPERM, SYSCALLS_NESTED_USERNS, "mounts are the fence"),
+
+    /* The terminal belongs to whoever started us. The kernel looks at 32 bits of the command. */
+    ARG_BITS("ioctl", 1, LOW32, TIOCSTI, EPERM, 0, "types into the terminal outside"),
+    ARG_BITS("ioctl", 1, LOW32, TIOCLINUX, EPERM, 0, "pastes into the console outside"),
+
+    /* Sockets: IPv4, IPv6, and the netlink that name resolution and `ip` need. */
+    ARG_BITS("socket", 0, LOW32, AF_UNIX, EPERM, SYSCALLS_UNIX_SOCKETS,
+             "services of the host listen on Unix sockets"),
+    /* A stream pair is connected to itself for ever; a datagram pair can send anywhere. */
+    ARG_BITS("socketpair", 1, 0xf, SOCK_DGRAM, EPERM, SYSCALLS_UNIX_SOCKETS,
+             "a datagram pair can send to any Unix socket"),
+    ARG_BITS("socketpair", 1, 0xf, SOCK_SEQPACKET, EPERM, SYSCALLS_UNIX_SOCKETS,
+             "only stream pairs are certain to stay what they are"),
+    ARG_BITS("socket", 1, 0xf, SOCK_RAW, EPERM, 0, "packets are made by the kernel"),
+    ARG_BITS("socket", 1, 0xf, SOCK_PACKET, EPERM, 0, "packets are made by the kernel"),
+
+    /* Around the filter or the walls. */
+    CALL("io_uring_setup", ENOSYS, 0, "does what system calls do, unseen by this filter"),
+    CALL("io_uring_enter", ENOSYS, 0, "does what system calls do, unseen by this filter"),
+    CALL("io_uring_register", ENOSYS, 0, "does what system calls do, unseen by this filter"),
+    ARG_BITS("ptrace", 0, LOW32, PTRACE_ATTACH, EPERM, 0, "no process reaches into another"),
+    ARG_BITS("ptrace", 0, LOW32, PTRACE_SEIZE, EPERM, 0, "no process reaches into another"),
+    CALL("process_vm_readv", EPERM, 0, "no process reaches into another"),
+    CALL("process_vm_writev", EPERM, 0, "no process reaches into another"),
+    CALL("pidfd_getfd", EPERM, 0, "no process reaches into another"),
+    CALL("kcmp", EPERM, 0, "no process reaches into another"),
+    CALL("open_by_handle_at", EPERM, 0, "opens files past their directories"),
+    CALL("add_key", EPERM, 0, "keyrings are shared with the host"),
+    CALL("request_key", EPERM, 0, "keyrings are shared with the host"),
+    CALL("keyctl", EPERM, 0, "keyrings are shared with the host"),
+
+    /* Kernel surface that nothing in a sandbox needs. */
+    CALL("bpf", EPERM, 0, "kernel surface"),
+    CALL("perf_event_open", EPERM, 0, "kernel surface"),
+    CALL("userfaultfd", EPERM, 0, "makes races in the kernel winnable"),
+    CALL("kexec_load", EPERM, 0, "the machine is not the sandbox's"),
+    CALL("kexec_file_load", EPERM, 0, "the machine is not the sandbox's"),
+    CALL("init_module", EPERM, 0, "the machine is not the sandbox's"),
+    CALL("finit_module", EPERM, 0, "the machine is not the sandbox's"),
+    CALL("delete_module", EPERM, 0, "the machine is not the sandbox's"),
+    CALL("reboot", EPERM, 0, "the machine is not the sandbox's"),
+    CALL("swapon", EPERM, 0, "the machine is not the sandbox's"),
+    CALL("swapoff", EPERM, 0, "the machine is not the sandbox's"),
+    CALL("acct", EPERM, 0, "the machine is not the sandbox's"),
+    CALL("quotactl", EPERM, 0, "the machine is not the sandbox's"),
+    CALL("settimeofday", EPERM, 0, "the machine is not the sandbox's"),
+    CALL("clock_settime", EPERM, 0, "the machine is not the sandbox's"),
+    CALL("syslog", EPERM, 0, "the kernel's log names processes and addresses of the host"),
+    CALL("iopl", EPERM, 0, "hardware"),
+    CALL("ioperm", EPERM, 0, "hardware"),
+    CALL("modify_ldt", EPERM, 0, "kernel surface of 16-bit programs"),
+    CALL("vhangup", EPERM, 0, "the terminal belongs to whoever started us"),
+
+    /* 0xffffffff only asks and has the top bit set. */
+    ARG_BITS("personality", 0, 0x80000000u | READ_IMPLIES_EXEC, READ_IMPLIES_EXEC, EPERM, 0,
+             "every readable page would be executable"),
+    ARG_BITS("personality", 0, 0x80000000u | MMAP_PAGE_ZERO, MMAP_PAGE_ZERO, EPERM, 0,
+             "page zero makes kernel faults usable"),
+    ARG_BITS("personality", 0, 0x80000000u | ADDR_COMPAT_LAYOUT, ADDR_COMPAT_LAYOUT, EPERM, 0,
+             "weakens address randomisation"),
+};
+
+enum { ROW_COUNT = sizeof(rows) / sizeof(rows[0]) };
+
+static const char family_reason[] = "only IPv4, IPv6 and routing netlink have a use here";
+enum { NETLINK_ROUTE_PROTOCOL = 0, FAMILIES = 46, NETLINK_PROTOCOLS = 23 };
+
+static bool row_applies(const struct row *row, unsigned options)
+{
+    return (row->unless & options) == 0;
+}
+
+static int add_row(scmp_filter_ctx filter, const struct row *row)
+{
+    int number = seccomp_syscall_resolve_name(row->name);
+    if (number == __NR_SCMP_ERROR)
+        number = row->number;
+    if (number == 0)
+        return -EINVAL; /* a misspelled name; no row is about read() */
+    uint32_t action = SCMP_ACT_ERRNO((uint32_t)row->error);
+    switch (row->compare) {
+    case ALWAYS:
+        return seccomp_rule_add(filter, action, number, 0);
+    case EQUAL:
+        return seccomp_rule_add(filter, action, number, 1,
+                                SCMP_CMP(row->argument, SCMP_CMP_EQ, row->value, 0));
+    case AT_LEAST:
+        return seccomp_rule_add(filter, action, number, 1,
+                                SCMP_CMP(row->argument, SCMP_CMP_GE, row->value, 0));
+    case BITS:
+        return seccomp_rule_add(filter, action, number, 1,
+                                SCMP_CMP(row->argument, SCMP_CMP_MASKED_EQ, row->mask, row->value));
+    }
+    return -EINVAL;
+}
+
+/* Families one by one, and all from FAMILIES up, which takes in numbers with a dirty upper half. */
+static int add_families(scmp_filter_ctx filter)
+{
+    struct row row = {
+        .name = "socket", .compare = EQUAL, .error = EAFNOSUPPORT, .reason = family_reason};
+    int result = 0;
+    for (unsigned family = 0; family < FAMILIES && result == 0; family++) {
+        row.value = family;
+        if (family != AF_UNIX && family != AF_INET && family != AF_INET6 && family != AF_NETLINK)
+            result = add_row(filter, &row);
+    }
+    row.compare = AT_LEAST;
+    row.value = FAMILIES;
+    if (result == 0)
+        result = add_row(filter, &row);
+    for (unsigned protocol = 0; protocol <= NETLINK_PROTOCOLS && result == 0; protocol++) {
+        enum scmp_compare compare = protocol == NETLINK_PROTOCOLS ? SCMP_CMP_GE : SCMP_CMP_EQ;
+        if (protocol != NETLINK_ROUTE_PROTOCOL)
+            result = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPROTONOSUPPORT), SCMP_SYS(socket), 2,
+                                      SCMP_A0(SCMP_CMP_EQ, AF_NETLINK, 0),
+                                      SCMP_A2(compare, protocol, 0));
+    }
+    return result;
+}
+
+int syscalls_install(unsigned options, struct srt_err *err)
+{
+    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+    if (filter == NULL)
+        return srt_err_set(err, "libseccomp cannot make a filter for this architecture");
+    /* 32-bit and x32 entry points have other numbers for the same calls: none of them exists here.
+     */
+    int result = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS));
+    for (size_t i = 0; i < ROW_COUNT && result == 0; i++) {
+        if (!row_applies(&rows[i], options))
+            continue;
+        result = add_row(filter, &rows[i]);
+        if (result == -EDOM)
+            result = 0; /* a call that this architecture does not have */
+        if (result != 0)
+            srt_err_set(err, "the filter row %s cannot be added: %s", rows[i].name,
+                        strerror(-result));
+    }
+    if (result == 0 && (result = add_families(filter)) != 0)
+        srt_err_set(err, "the filter of socket families cannot be added: %s", strerror(-result));
+    if (result == 0 && (result = seccomp_load(filter)) != 0)
+        srt_err_set(err, "the kernel refuses the system call filter: %s", strerror(-result));
+    seccomp_release(filter);
+    return result == 0 ? 0 : -1;
+}
+
+void syscalls_print(unsigned options, FILE *out)
+{
+    for (size_t i = 0; i < ROW_COUNT; i++)
+        if (row_applies(&rows[i], options))
+            fprintf(out, "%s: %s\n", rows[i].name, rows[i].reason);
+    fprintf(out, "socket: %s\n", family_reason);
+}

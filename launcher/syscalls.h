@@ -1,0 +1,26 @@
+/*
+ * The system call filter of the sandbox, built by libseccomp for the running architecture.
+ *
+ * The table in syscalls.c is the policy, one reason a row. Everything not named is allowed: mounts
+ * and namespaces are the fence, the filter takes away what leads around them or widens the kernel's
+ * surface. Thread: any. Failure: -1 with `err`; the caller must not go on.
+ */
+#ifndef LAUNCHER_SYSCALLS_H
+#define LAUNCHER_SYSCALLS_H
+
+#include "srt/err.h"
+
+#include <stdbool.h>
+
+enum syscalls_option {
+    SYSCALLS_UNIX_SOCKETS = 1 << 0, /* network.allowAllUnixSockets */
+    SYSCALLS_NESTED_USERNS = 1 << 1 /* allowNestedUserNamespaces */
+};
+
+/* Installs it on this thread and its children for ever. Needs no_new_privs. */
+int syscalls_install(unsigned options, struct srt_err *err);
+
+/* For --dry-run: one line a row that would be in force, `NAME: REASON`. */
+void syscalls_print(unsigned options, FILE *out);
+
+#endif
