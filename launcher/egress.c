@@ -1,0 +1,348 @@
+#include "launcher/egress.h"
+
+#include "srt/attach.h"
+#include "srt/cleanup.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+
+enum {
+    ANSWER_MS = 10000, /* for a gateway to say "attached" */
+    WRITE_MS = 5000,   /* for a gateway to take a frame */
+    END_MS = 2000,     /* for a private gateway to end by itself */
+    PRIVATE_STARTS = 5,
+};
+
+int egress_listen(void *unused, const struct inside *inside, struct inside_gift *gift,
+                  struct srt_err *err)
+{
+    (void)unused;
+    (void)inside;
+    autoclose int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons(ATTACH_PORT),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
+        listen(fd, SOMAXCONN) != 0)
+        return srt_err_set(err, "127.0.0.1:%d cannot be opened inside the sandbox: %s", ATTACH_PORT,
+                           strerror(errno));
+    gift->fds[gift->count++] = steal_fd(&fd);
+    return 0;
+}
+
+static bool wait_for(int fd, short events, int timeout_ms)
+{
+    struct pollfd wake = {.fd = fd, .events = events};
+    int ready;
+    do
+        ready = poll(&wake, 1, timeout_ms);
+    while (ready < 0 && errno == EINTR);
+    return ready > 0;
+}
+
+/* The descriptor goes with the first byte; the socket does not block, so a gateway that has stopped
+ * reading costs WRITE_MS and not the run. */
+static int send_frame(int sock, const json_t *frame, int fd, struct srt_err *err)
+{
+    autofree char *text = json_dumps(frame, JSON_COMPACT);
+    assert(text != NULL);
+    size_t len = strlen(text);
+    if (len > ATTACH_MAX_FRAME)
+        return srt_err_set(err, "the network settings are larger than %d bytes", ATTACH_MAX_FRAME);
+    uint32_t head = htonl((uint32_t)len);
+    if (!wait_for(sock, POLLOUT, WRITE_MS) ||
+        !fds_send(sock, &head, sizeof(head), &fd, fd >= 0 ? 1 : 0))
+        return srt_err_set(err, "the gateway takes no message");
+    for (size_t sent = 0; sent < len;) {
+        ssize_t n = send(sock, text + sent, len - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n > 0)
+            sent += (size_t)n;
+        else if ((errno != EAGAIN && errno != EINTR) || !wait_for(sock, POLLOUT, WRITE_MS))
+            return srt_err_set(err, "the gateway takes no message");
+    }
+    return 0;
+}
+
+static int connect_shared(const char *path, struct srt_err *err)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof(address.sun_path))
+        return srt_err_set(err, "the gateway's socket path is longer than %zu bytes: %s",
+                           sizeof(address.sun_path) - 1, path);
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0)
+        return srt_err_set(
+            err,
+            "no gateway answers at unix:%s: %s; start srt-gateway, or leave --gateway "
+            "away to use a private one",
+            path, strerror(errno));
+    return steal_fd(&fd);
+}
+
+/* The gateway's end of the pair survives execve; everything else of ours is close-on-exec. It gets
+ * a process group of its own, so that a Ctrl-C for the command does not end the way out first. */
+static _Noreturn void become_gateway(const char *path, int sock)
+{
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    for (int number = 1; number < NSIG; number++)
+        if (number != SIGKILL && number != SIGSTOP)
+            signal(number, SIG_DFL);
+    char fd_text[16];
+    snprintf(fd_text, sizeof(fd_text), "%d", sock);
+    fcntl(sock, F_SETFD, 0);
+    execl(path, "srt-gateway", "run", "--private", fd_text, (char *)NULL);
+    _exit(127);
+}
+
+static int start_private(struct egress *egress, struct srt_err *err)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+        return srt_err_set(err, "socketpair: %s", strerror(errno));
+    pid_t pid = fork();
+    if (pid < 0) {
+        close(pair[0]);
+        close(pair[1]);
+        return srt_err_set(err, "fork: %s", strerror(errno));
+    }
+    if (pid == 0)
+        become_gateway(egress->options.gateway_path, pair[1]);
+    close(pair[1]);
+    egress->gateway = pid;
+    egress->private_starts++;
+    return pair[0];
+}
+
+static json_t *attach_frame(const struct egress *egress)
+{
+    const struct egress_options *options = &egress->options;
+    json_t *network =
+        egress->network_json == NULL ? json_null() : json_loads(egress->network_json, 0, NULL);
+    json_t *frame =
+        json_pack("{s:s, s:i, s:s, s:s?, s:s, s:[s], s:o}", "type", "attach", "version",
+                  ATTACH_VERSION, "name", options->name, "policy", options->policy, "command",
+                  options->command, "listeners", "proxy", "network", network);
+    if (frame != NULL)
+        return frame;
+    /* Names of files may be any bytes, JSON may not: the log then shows them replaced. */
+    autofree char *command = strdup(options->command);
+    assert(command != NULL);
+    for (char *p = command; *p != '\0'; p++)
+        if ((unsigned char)*p < ' ' || (unsigned char)*p > '~')
+            *p = '?';
+    network =
+        egress->network_json == NULL ? json_null() : json_loads(egress->network_json, 0, NULL);
+    frame = json_pack("{s:s, s:i, s:s, s:s?, s:s, s:[s], s:o}", "type", "attach", "version",
+                      ATTACH_VERSION, "name", options->name, "policy", options->policy, "command",
+                      command, "listeners", "proxy", "network", network);
+    return frame;
+}
+
+/* A frame that is complete in the buffer, taken out of it. `*bad` when it can never become one. */
+static json_t *take_frame(struct egress *egress, bool *bad)
+{
+    *bad = false;
+    if (egress->in_len < sizeof(uint32_t))
+        return NULL;
+    uint32_t head;
+    memcpy(&head, egress->in, sizeof(head));
+    size_t len = ntohl(head);
+    *bad = len > ATTACH_MAX_FRAME;
+    if (*bad || egress->in_len < sizeof(head) + len)
+        return NULL;
+    json_t *frame = json_loadb(egress->in + sizeof(head), len, JSON_ALLOW_NUL, NULL);
+    size_t used = sizeof(head) + len;
+    memmove(egress->in, egress->in + used, egress->in_len - used);
+    egress->in_len -= used;
+    *bad = frame == NULL || !json_is_object(frame);
+    if (*bad) {
+        json_decref(frame);
+        return NULL;
+    }
+    return frame;
+}
+
+static bool receive_more(struct egress *egress)
+{
+    if (egress->in_capacity - egress->in_len < 4096) {
+        egress->in_capacity = egress->in_capacity == 0 ? 16384 : 2 * egress->in_capacity;
+        egress->in = realloc(egress->in, egress->in_capacity);
+        assert(egress->in != NULL);
+    }
+    ssize_t n;
+    do
+        n = recv(egress->connection, egress->in + egress->in_len,
+                 egress->in_capacity - egress->in_len, MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n > 0)
+        egress->in_len += (size_t)n;
+    return n > 0 || (n < 0 && errno == EAGAIN);
+}
+
+json_t *egress_pending(struct egress *egress)
+{
+    bool bad;
+    return take_frame(egress, &bad);
+}
+
+json_t *egress_next(struct egress *egress, bool *lost)
+{
+    bool alive = receive_more(egress);
+    bool bad;
+    json_t *frame = take_frame(egress, &bad);
+    *lost = frame == NULL && (bad || !alive);
+    return frame;
+}
+
+static void drop_connection(struct egress *egress)
+{
+    if (egress->connection >= 0)
+        close(egress->connection);
+    egress->connection = -1;
+    egress->in_len = 0;
+}
+
+static int64_t clock_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static bool reap_within(pid_t pid, int timeout_ms)
+{
+    for (int64_t end = clock_ms() + timeout_ms;;) {
+        pid_t done = waitpid(pid, NULL, WNOHANG);
+        if (done == pid || (done < 0 && errno != EINTR))
+            return true;
+        if (clock_ms() >= end)
+            return false;
+        poll(NULL, 0, 5);
+    }
+}
+
+static void end_private(struct egress *egress)
+{
+    if (egress->gateway == 0)
+        return;
+    if (!reap_within(egress->gateway, END_MS)) {
+        kill(egress->gateway, SIGKILL);
+        reap_within(egress->gateway, END_MS);
+    }
+    egress->gateway = 0;
+}
+
+static int wait_attached(struct egress *egress, struct srt_err *err)
+{
+    for (int64_t end = clock_ms() + ANSWER_MS;;) {
+        int64_t left = end - clock_ms();
+        if (left <= 0 || !wait_for(egress->connection, POLLIN, (int)left))
+            return srt_err_set(err, "the gateway has not answered within %d s", ANSWER_MS / 1000);
+        bool lost;
+        json_t *frame = egress_next(egress, &lost);
+        if (lost)
+            return srt_err_set(err,
+                               egress->options.socket_path == NULL
+                                   ? "the private gateway (%s) ended before it took the sandbox"
+                                   : "the gateway at unix:%s closed the connection",
+                               egress->options.socket_path == NULL ? egress->options.gateway_path
+                                                                   : egress->options.socket_path);
+        if (frame == NULL)
+            continue;
+        const char *type = json_string_value(json_object_get(frame, "type"));
+        const char *message = json_string_value(json_object_get(frame, "message"));
+        int result = 0;
+        if (type == NULL || strcmp(type, "attached") != 0)
+            result = srt_err_set(err, "the gateway refuses this sandbox: %.900s",
+                                 message != NULL ? message : "it gave no reason");
+        json_decref(frame);
+        return result;
+    }
+}
+
+int egress_attach_again(struct egress *egress, struct srt_err *err)
+{
+    bool private = egress->options.socket_path == NULL;
+    drop_connection(egress);
+    if (private) {
+        end_private(egress);
+        if (egress->private_starts >= PRIVATE_STARTS)
+            return srt_err_set(err, "the private gateway has ended %d times", PRIVATE_STARTS);
+    }
+    egress->connection =
+        private ? start_private(egress, err) : connect_shared(egress->options.socket_path, err);
+    if (egress->connection < 0)
+        return -1;
+    json_t *frame = attach_frame(egress);
+    int result = frame == NULL ? srt_err_set(err, "the network settings are not valid JSON")
+                               : send_frame(egress->connection, frame, egress->listener, err);
+    json_decref(frame);
+    /* A gateway that refuses says so and hangs up; what it said matters more than the failed write.
+     */
+    struct srt_err answer;
+    if (wait_attached(egress, result == 0 ? err : &answer) != 0)
+        result = -1;
+    if (result != 0)
+        drop_connection(egress);
+    egress->attached = result == 0;
+    return result;
+}
+
+int egress_attach(struct egress *egress, const struct egress_options *options, int listener,
+                  struct srt_err *err)
+{
+    *egress = (struct egress){.options = *options, .listener = listener, .connection = -1};
+    if (options->network_json != NULL) {
+        egress->network_json = strdup(options->network_json);
+        assert(egress->network_json != NULL);
+    }
+    return egress_attach_again(egress, err);
+}
+
+int egress_update(struct egress *egress, uint64_t serial, const char *network_json,
+                  struct srt_err *err)
+{
+    json_t *network = json_loads(network_json, 0, NULL);
+    if (network == NULL)
+        return srt_err_set(err, "the network settings are not valid JSON");
+    char *copy = strdup(network_json);
+    assert(copy != NULL);
+    free(egress->network_json);
+    egress->network_json = copy; /* also what a gateway that comes back will be told */
+    json_t *frame = json_pack("{s:s, s:I, s:o}", "type", "update", "serial", (json_int_t)serial,
+                              "network", network);
+    int result = egress->connection < 0 ? srt_err_set(err, "there is no gateway at the moment")
+                                        : send_frame(egress->connection, frame, -1, err);
+    json_decref(frame);
+    return result;
+}
+
+void egress_close(struct egress *egress)
+{
+    drop_connection(egress);
+    if (egress->listener >= 0)
+        close(egress->listener);
+    egress->listener = -1;
+    end_private(egress);
+    free(egress->network_json);
+    free(egress->in);
+    egress->network_json = NULL;
+    egress->in = NULL;
+    egress->in_capacity = 0;
+}

@@ -1,0 +1,63 @@
+/*
+ * The way out: the listener opened inside the sandbox's network namespace and the connection to the
+ * gateway that accepts on it (include/srt/attach.h says what goes over it).
+ *
+ * The launcher keeps the listener, so that a gateway that comes back can be given it again; a
+ * connection made meanwhile waits in the kernel. Nothing here relays a byte.
+ *
+ * Ownership: egress_close() ends everything, a private gateway included. Thread: the launcher's
+ * only one. Failure: -1 or NULL with `err`, which names the remedy; the caller must not start the
+ * command.
+ */
+#ifndef LAUNCHER_EGRESS_H
+#define LAUNCHER_EGRESS_H
+
+#include "launcher/inside.h"
+
+#include <jansson.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct egress_options {
+    const char *socket_path;  /* of a shared gateway; NULL: a private one is started */
+    const char *gateway_path; /* the program of a private one */
+    const char *name, *policy, *command;
+    const char *network_json; /* NULL narrows nothing */
+};
+
+struct egress {
+    struct egress_options options; /* its strings outlive the egress */
+    char *network_json;            /* the one now in force, after updates */
+    int listener;
+    int connection; /* -1 while there is no gateway */
+    pid_t gateway;  /* private; 0 = none */
+    char *in;       /* bytes of a frame that is not complete */
+    size_t in_len, in_capacity;
+    unsigned private_starts;
+    bool attached;
+};
+
+/* An inside_work: opens the proxy listener in the namespace and gives it. */
+int egress_listen(void *unused, const struct inside *inside, struct inside_gift *gift,
+                  struct srt_err *err);
+
+/* Takes `listener`. Returns when the gateway has said "attached". */
+int egress_attach(struct egress *egress, const struct egress_options *options, int listener,
+                  struct srt_err *err);
+
+/* After the connection was lost: one try, -1 when it has to be tried again later. A private gateway
+ * is started anew a few times; after that the sandbox has no way out. */
+int egress_attach_again(struct egress *egress, struct srt_err *err);
+
+/* The connection is readable: takes what is there. Returns the next whole frame (the caller frees
+ * it with json_decref()), or NULL; then `*lost` says that the connection has ended. */
+json_t *egress_next(struct egress *egress, bool *lost);
+/* Another whole frame among the bytes that are here already, or NULL. */
+json_t *egress_pending(struct egress *egress);
+
+/* Replaces the narrowing while the command runs; the answer comes as a frame. */
+int egress_update(struct egress *egress, uint64_t serial, const char *network_json,
+                  struct srt_err *err);
+void egress_close(struct egress *egress);
+
+#endif
