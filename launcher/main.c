@@ -1,1 +1,547 @@
-int main(void){return 70;}
+/*
+ * srt-launch: builds the fence, hands the sandbox's only way out to a gateway, runs the command.
+ * The order of run() is the design: nothing runs before every wall stands and the gateway has
+ * agreed.
+ */
+#include "launcher/afterwards.h"
+#include "launcher/bwrap.h"
+#include "launcher/connect.h"
+#include "launcher/control.h"
+#include "launcher/egress.h"
+#include "launcher/environ.h"
+#include "launcher/mounts.h"
+#include "launcher/options.h"
+#include "launcher/rules.h"
+#include "launcher/stage.h"
+#include "launcher/supervise.h"
+#include "launcher/syscalls.h"
+#include "srt/cleanup.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pwd.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#ifndef SRT_VERSION
+#define SRT_VERSION "0.1.0"
+#endif
+
+enum { EXIT_FAILED = 125 };
+
+static const char system_bwrap[] = "/usr/bin/bwrap";
+static const char private_tmpdir[] = "/dev/shm/tmp";
+
+struct launch {
+    struct options options;
+    struct settings *settings;
+    struct fence fence;
+    struct fence_plan plan;
+    struct rules_notes notes;
+    char *cwd, *home, *self, *settings_path, *name, *gateway_program, *violations_path;
+    const char *gateway_socket, *policy, *tmpdir;
+    bool way_out;
+    bool closed_streams[3];
+    int violations_fd;
+    char **env;
+    char *shell_words[4];
+    char **argv;
+};
+
+__attribute__((format(printf, 1, 2))) static int fail(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("srt-launch: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    return EXIT_FAILED;
+}
+
+/* A closed standard stream would be given to the first thing opened, which then would go inside. */
+static void occupy_streams(bool closed[3])
+{
+    for (int fd = 0; fd < 3; fd++) {
+        closed[fd] = fcntl(fd, F_GETFD) < 0;
+        if (closed[fd] && open("/dev/null", O_RDWR) != fd)
+            _exit(EXIT_FAILED);
+    }
+}
+
+static char *find_home(void)
+{
+    const char *home = getenv("HOME");
+    if (home == NULL || home[0] != '/') {
+        const struct passwd *entry = getpwuid(getuid());
+        home = entry != NULL ? entry->pw_dir : NULL;
+    }
+    return home != NULL ? strdup(home) : NULL;
+}
+
+static char *find_self(void)
+{
+    char path[PATH_MAX];
+    ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 1);
+    return len > 0 ? strndup(path, (size_t)len) : NULL;
+}
+
+static int read_settings(struct launch *launch)
+{
+    struct faults faults = {0};
+    const char *named = launch->options.settings;
+    if (named != NULL)
+        launch->settings_path = path_absolute(named, launch->cwd, launch->home, NULL);
+    else if (launch->home != NULL)
+        launch->settings_path = path_join(launch->home, ".srt-settings.json");
+
+    if (named == NULL && (launch->settings_path == NULL ||
+                          (access(launch->settings_path, F_OK) != 0 && errno == ENOENT)))
+        launch->settings = settings_default();
+    else
+        launch->settings = settings_read(launch->settings_path, &faults);
+    bool good = launch->settings != NULL && faults.errors == 0;
+    if (!good || launch->options.verbose)
+        faults_print(&faults, stderr);
+    if (!good)
+        fail("%s: the settings are refused; nothing was run and no other settings are used instead",
+             launch->settings_path);
+    faults_free(&faults);
+    return good ? 0 : -1;
+}
+
+/* An option, then the environment where there is one, then the settings. */
+static const char *choose(const char *option, const char *variable, const char *setting)
+{
+    const char *from_env = variable != NULL ? getenv(variable) : NULL;
+    if (option != NULL)
+        return option;
+    return from_env != NULL && from_env[0] != '\0' ? from_env : setting;
+}
+
+static int choose_way_out(struct launch *launch)
+{
+    const struct settings_launch *set = &launch->settings->launch;
+    const char *egress = choose(launch->options.egress, NULL, set->egress);
+    if (egress != NULL && (strcmp(egress, "transparent") == 0 || strcmp(egress, "socket") == 0))
+        return fail("--egress %s is not built in this version; use port or none", egress);
+    if (egress != NULL && strcmp(egress, "port") != 0 && strcmp(egress, "none") != 0)
+        return fail("--egress knows port and none, not \"%s\"", egress);
+    launch->way_out = egress == NULL || strcmp(egress, "port") == 0;
+
+    const char *gateway = choose(launch->options.gateway, "SRT_GATEWAY", set->gateway);
+    launch->policy = choose(launch->options.policy, NULL, set->policy);
+    if (gateway == NULL || strcmp(gateway, "private") == 0) {
+        if (launch->policy != NULL)
+            return fail(
+                "--policy names a policy of a shared gateway, so it needs --gateway unix:PATH");
+        return 0;
+    }
+    if (strncmp(gateway, "unix:", 5) != 0 || gateway[5] != '/')
+        return fail("--gateway is private or unix:/PATH, not \"%s\"", gateway);
+    launch->gateway_socket = gateway + 5;
+    return 0;
+}
+
+static int refuse_unbuilt(const struct launch *launch)
+{
+    const struct settings *settings = launch->settings;
+    if (settings->network.allow_unix_sockets.count > 0 && !settings->network.allow_all_unix_sockets)
+        return fail(
+            "network.allowUnixSockets is not built in this version; allowAllUnixSockets allows "
+            "every Unix socket");
+    return 0;
+}
+
+/* The gateway that lies beside this program, then the one in PATH. */
+static char *find_gateway(const char *self)
+{
+    autofree char *dir = path_parent(self);
+    char *beside = path_join(dir, "srt-gateway");
+    if (access(beside, X_OK) == 0)
+        return beside;
+    free(beside);
+    const char *path = getenv("PATH");
+    while (path != NULL && *path != '\0') {
+        size_t len = strcspn(path, ":");
+        if (len > 0 && path[0] == '/') {
+            autofree char *part = strndup(path, len);
+            assert(part != NULL);
+            char *candidate = path_join(part, "srt-gateway");
+            if (access(candidate, X_OK) == 0)
+                return candidate;
+            free(candidate);
+        }
+        path += len + (path[len] == ':');
+    }
+    return NULL;
+}
+
+static int build_fence(struct launch *launch)
+{
+    autofree char *default_settings =
+        launch->home != NULL ? path_join(launch->home, ".srt-settings.json") : NULL;
+    /* Also the programs that build the next sandbox. A bubblewrap elsewhere is refused where the
+     * sandbox could write to it (bwrap.c). */
+    const char *const candidates[] = {
+        launch->settings_path,   default_settings,
+        launch->violations_path, launch->self,
+        launch->gateway_program, access(system_bwrap, F_OK) == 0 ? system_bwrap : NULL};
+    enum { CANDIDATES = sizeof(candidates) / sizeof(candidates[0]) };
+    const char *never_write[CANDIDATES + 1] = {0};
+    size_t count = 0;
+    for (size_t i = 0; i < CANDIDATES; i++)
+        if (candidates[i] != NULL)
+            never_write[count++] = candidates[i];
+
+    autofree char *user_gateway =
+        launch->home != NULL ? path_join(launch->home, ".config/srt-gateway") : NULL;
+    const char *const places[] = {"/etc/srt-gateway", "/run/srt-gateway", "/var/log/srt-gateway",
+                                  user_gateway, launch->gateway_socket};
+    const char *never_read[6] = {0};
+    count = 0;
+    for (size_t i = 0; i < 5; i++)
+        if (places[i] != NULL && access(places[i], F_OK) == 0)
+            never_read[count++] = places[i];
+
+    struct rules_world world = {.cwd = launch->cwd,
+                                .home = launch->home,
+                                .never_write = never_write,
+                                .never_read = never_read};
+    struct srt_err err;
+    int result = rules_build(&launch->fence, launch->settings, &world, &launch->notes, &err);
+    for (size_t i = 0; i < launch->notes.warning_count; i++)
+        fprintf(stderr, "srt-launch: warning: %s\n", launch->notes.warnings[i]);
+    for (size_t i = 0; launch->options.verbose && i < launch->notes.detail_count; i++)
+        fprintf(stderr, "srt-launch: %s\n", launch->notes.details[i]);
+    if (result != 0)
+        return fail("%s", err.text);
+    fence_plan_make(&launch->plan, &launch->fence);
+    return 0;
+}
+
+/* The caller's own TMPDIR where the sandbox may write to it, otherwise one in private memory, which
+ * leaves nothing on the host, however the run ends. */
+static void choose_tmpdir(struct launch *launch)
+{
+    const char *asked = getenv("TMPDIR");
+    struct path_place place = {0};
+    struct stat st;
+    bool usable = asked != NULL && asked[0] == '/' && path_resolve(asked, &place, NULL) == 0 &&
+                  place.type == PATH_DIR && fence_view(&launch->fence, place.path).writable &&
+                  stat(place.path, &st) == 0 && access(place.path, W_OK | X_OK) == 0;
+    path_place_free(&place);
+    launch->tmpdir = usable ? asked : private_tmpdir;
+}
+
+static const char *visible_self(const struct launch *launch)
+{
+    return fence_view(&launch->fence, launch->self).readable ? launch->self : NULL;
+}
+
+static void build_environment(struct launch *launch)
+{
+    struct environ_options options = {
+        .proxy = launch->way_out, .tmpdir = launch->tmpdir, .connect_prog = visible_self(launch)};
+    launch->env = environ_build(environ, launch->settings, &options);
+}
+
+static void build_argv(struct launch *launch)
+{
+    static char bash[] = "/bin/bash", sh[] = "/bin/sh", dash_c[] = "-c";
+    if (launch->options.shell_string == NULL) {
+        launch->argv = launch->options.rest;
+        return;
+    }
+    size_t count = 0;
+    while (launch->options.rest[count] != NULL)
+        count++;
+    launch->argv = calloc(count + 4, sizeof(char *));
+    assert(launch->argv != NULL);
+    launch->argv[0] = access(bash, X_OK) == 0 ? bash : sh;
+    launch->argv[1] = dash_c;
+    launch->argv[2] = strdup(launch->options.shell_string);
+    assert(launch->argv[2] != NULL);
+    memcpy(launch->argv + 3, launch->options.rest, count * sizeof(char *));
+}
+
+static char *make_name(const char *command)
+{
+    const char *base = strrchr(command, '/');
+    base = base != NULL ? base + 1 : command;
+    char word[33] = "";
+    for (size_t i = 0; i < sizeof(word) - 1 && base[i] != '\0'; i++)
+        word[i] = isalnum((unsigned char)base[i]) || strchr("._-", base[i]) != NULL ? base[i] : '_';
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    char *name = NULL;
+    int len = asprintf(&name, "%s-%d-%lld%03ld", word, getpid(), (long long)now.tv_sec,
+                       now.tv_nsec / 1000000);
+    assert(len >= 0);
+    return name;
+}
+
+static int open_violations(struct launch *launch)
+{
+    const char *path =
+        choose(launch->options.violations, NULL, launch->settings->launch.violations);
+    launch->violations_fd = launch->options.violations_fd;
+    if (path == NULL || launch->violations_fd >= 0)
+        return 0;
+    launch->violations_path = path_absolute(path, launch->cwd, launch->home, NULL);
+    if (launch->violations_path == NULL)
+        return fail("--violations %s: the home directory is unknown", path);
+    if (launch->options.dry_run)
+        return 0;
+    launch->violations_fd =
+        open(launch->violations_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
+    if (launch->violations_fd < 0)
+        return fail("--violations %s: %s", path, strerror(errno));
+    return 0;
+}
+
+static int prepare(struct launch *launch)
+{
+    char cwd[PATH_MAX];
+    if (getcwd(cwd, sizeof(cwd)) == NULL || cwd[0] != '/')
+        return fail("the working directory cannot be determined (%s); change to one that exists",
+                    strerror(errno));
+    launch->cwd = strdup(cwd);
+    launch->home = find_home();
+    launch->self = find_self();
+    if (launch->cwd == NULL || launch->self == NULL)
+        return fail("/proc is needed to find this program");
+    if (read_settings(launch) != 0)
+        return EXIT_FAILED;
+    launch->gateway_program = find_gateway(launch->self);
+    if (choose_way_out(launch) != 0 || refuse_unbuilt(launch) != 0 ||
+        open_violations(launch) != 0 || build_fence(launch) != 0)
+        return EXIT_FAILED;
+
+    struct fence_view view = fence_view(&launch->fence, launch->cwd);
+    if (!view.readable)
+        return fail("the working directory %s is hidden by %s; change to another one", launch->cwd,
+                    view.read_setting);
+    choose_tmpdir(launch);
+    build_environment(launch);
+    build_argv(launch);
+    launch->name = launch->options.name != NULL            ? strdup(launch->options.name)
+                   : launch->settings->launch.name != NULL ? strdup(launch->settings->launch.name)
+                                                           : make_name(launch->argv[0]);
+    assert(launch->name != NULL);
+    return 0;
+}
+
+static unsigned syscall_options(const struct settings *settings)
+{
+    return (settings->network.allow_all_unix_sockets ? SYSCALLS_UNIX_SOCKETS : 0u) |
+           (settings->allow_nested_user_namespaces ? SYSCALLS_NESTED_USERNS : 0u);
+}
+
+static int dry_run(const struct launch *launch)
+{
+    puts("mounts:\n  read-only / (everything that no line below changes)");
+    for (size_t i = 0; i < launch->plan.count; i++) {
+        const struct fence_step *step = &launch->plan.steps[i];
+        printf("  %s %s (%s)\n", fence_act_word(step->act), step->path, step->setting);
+    }
+    puts("environment:");
+    for (size_t i = 0; launch->env[i] != NULL; i++)
+        printf("  %s\n", launch->env[i]);
+    puts("refused system calls:");
+    syscalls_print(syscall_options(launch->settings), stdout);
+    printf("way out: %s\n", !launch->way_out                 ? "none"
+                            : launch->gateway_socket == NULL ? "127.0.0.1:3128, a private gateway"
+                                                             : launch->gateway_socket);
+    return 0;
+}
+
+/* The last complete line that is there already is the policy that the command starts with. */
+static void read_first_policy(struct control *control, char **network)
+{
+    control_fill(control);
+    for (;;) {
+        struct srt_err err;
+        char *next = control_next(control, &err);
+        if (next == NULL && err.text[0] == '\0')
+            return;
+        if (next == NULL) {
+            fail("--control-fd: %s", err.text);
+            continue;
+        }
+        free(*network);
+        *network = next;
+    }
+}
+
+static int open_way_out(struct launch *launch, struct bwrap *bwrap, struct egress *egress,
+                        const char *network_json)
+{
+    struct srt_err err;
+    struct inside_gift gift = {.count = 0};
+    if (inside_do(&bwrap->inside, INSIDE_NET, egress_listen, NULL, &gift, &err) != 0)
+        return fail("%s", err.text);
+    if (launch->gateway_socket == NULL && launch->gateway_program == NULL)
+        return fail(
+            "srt-gateway is neither beside srt-launch nor in PATH; install it, name a running one "
+            "with --gateway unix:PATH, or use --egress none");
+    struct egress_options options = {.socket_path = launch->gateway_socket,
+                                     .gateway_path = launch->gateway_program,
+                                     .name = launch->name,
+                                     .policy = launch->policy,
+                                     .command = launch->argv[0],
+                                     .network_json = network_json};
+    if (egress_attach(egress, &options, gift.fds[0], &err) != 0)
+        return fail("%s", err.text);
+    return 0;
+}
+
+static int run_inside(struct launch *launch, struct bwrap *bwrap, struct egress *egress)
+{
+    struct srt_err err;
+    struct control control = {.fd = launch->options.control_fd};
+    autofree char *network =
+        launch->settings->network_json != NULL ? strdup(launch->settings->network_json) : NULL;
+    read_first_policy(&control, &network);
+    if (launch->way_out && open_way_out(launch, bwrap, egress, network) != 0)
+        return EXIT_FAILED;
+    struct mounts_job mounts = {
+        .plan = &launch->plan,
+        .tmpdir = launch->tmpdir == private_tmpdir ? private_tmpdir : NULL,
+    };
+    if (inside_do(&bwrap->inside, INSIDE_MOUNTS, mounts_carry_out, &mounts, NULL, &err) != 0)
+        return fail("%s", err.text);
+
+    mode_t mask = umask(0);
+    umask(mask);
+    struct stage_job job = {.syscalls = syscall_options(launch->settings),
+                            .ignored_signals = supervise_ignored_signals(),
+                            .umask = mask,
+                            .own_group = supervise_owns_terminal(),
+                            .cwd = launch->cwd,
+                            .argv = launch->argv,
+                            .env = launch->env};
+    autoclose int job_fd = stage_pack(&job, &err);
+    if (job_fd < 0)
+        return fail("%s", err.text);
+
+    struct violations violations;
+    violations_open(&violations, launch->name, launch->argv[0], launch->settings,
+                    launch->violations_fd);
+    struct supervise supervise = {.bwrap = bwrap,
+                                  .egress = launch->way_out ? egress : NULL,
+                                  .control = control,
+                                  .violations = &violations,
+                                  .job = &job,
+                                  .verbose = launch->options.verbose};
+    struct timespec started;
+    clock_gettime(CLOCK_REALTIME, &started);
+    int status = supervise_run(&supervise, job_fd);
+    uint64_t before = violations.total;
+    if (!afterwards_report(&launch->fence, started, &violations))
+        fail("warning: the writable directories are too large to be searched for new protected "
+             "names");
+    /* What a command leaves behind for others to run is said even when it succeeded. */
+    if ((status != 0 || violations.total > before) && launch->violations_fd < 0)
+        violations_summary(&violations, stderr);
+    violations_close(&violations);
+    control_close(&supervise.control);
+    return status;
+}
+
+static int run(struct launch *launch)
+{
+    struct srt_err err;
+    autofree char *program = bwrap_find(launch->settings->bwrap_path, &launch->fence, &err);
+    if (program == NULL)
+        return fail("%s", err.text);
+    struct bwrap_options options = {.program = program,
+                                    .self = launch->self,
+                                    .weaker_proc = launch->settings->enable_weaker_nested_sandbox};
+    memcpy(options.closed_streams, launch->closed_streams, sizeof(options.closed_streams));
+    if (options.weaker_proc)
+        fail("warning: enableWeakerNestedSandbox shows the processes of the host in /proc");
+    struct bwrap bwrap;
+    struct egress egress = {.listener = -1, .connection = -1};
+    int status = bwrap_start(&bwrap, &options, &err) == 0 ? run_inside(launch, &bwrap, &egress)
+                                                          : fail("%s", err.text);
+    bwrap_kill(&bwrap);
+    bwrap_wait(&bwrap);
+    egress_close(&egress);
+    return status;
+}
+
+static int explain_paths(const struct launch *launch)
+{
+    for (char **word = launch->options.rest; *word != NULL; word++) {
+        struct srt_err err;
+        struct path_place place;
+        autofree char *absolute = path_absolute(*word, launch->cwd, launch->home, &err);
+        if (absolute == NULL || path_resolve(absolute, &place, &err) != 0)
+            return fail("%s", err.text);
+        struct fence_view view = fence_view(&launch->fence, place.path);
+        printf("%s: readable: %s (%s); writable: %s (%s)\n", *word, view.readable ? "yes" : "no",
+               view.read_setting, view.writable ? "yes" : "no", view.write_setting);
+        path_place_free(&place);
+    }
+    return 0;
+}
+
+static void launch_free(struct launch *launch)
+{
+    fence_plan_free(&launch->plan);
+    fence_free(&launch->fence);
+    rules_notes_free(&launch->notes);
+    environ_free(launch->env);
+    if (launch->argv != NULL && launch->argv != launch->options.rest) {
+        free(launch->argv[2]);
+        free(launch->argv);
+    }
+    settings_free(launch->settings);
+    free(launch->cwd);
+    free(launch->home);
+    free(launch->self);
+    free(launch->settings_path);
+    free(launch->name);
+    free(launch->gateway_program);
+    free(launch->violations_path);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], "--last-stage") == 0)
+        stage_main(argv[2]);
+    struct launch launch = {.violations_fd = -1};
+    occupy_streams(launch.closed_streams);
+    struct srt_err err;
+    if (options_parse(&launch.options, argv, &err) != 0)
+        return fail("%s", err.text);
+
+    int status = EXIT_FAILED;
+    switch (launch.options.action) {
+    case OPTIONS_HELP:
+        options_usage(stdout);
+        return 0;
+    case OPTIONS_VERSION:
+        puts("srt-launch " SRT_VERSION);
+        return 0;
+    case OPTIONS_CONNECT:
+        return connect_run(launch.options.rest);
+    case OPTIONS_DOCTOR:
+        return fail("doctor is not built in this version");
+    case OPTIONS_EXPLAIN_PATH:
+    case OPTIONS_RUN:
+        break;
+    }
+    if (prepare(&launch) == 0)
+        status = launch.options.action == OPTIONS_EXPLAIN_PATH ? explain_paths(&launch)
+                 : launch.options.dry_run                      ? dry_run(&launch)
+                                                               : run(&launch);
+    launch_free(&launch);
+    return status;
+}

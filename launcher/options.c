@@ -1,0 +1,201 @@
+#include "launcher/options.h"
+
+#include "config/value.h"
+
+#include <fcntl.h>
+#include <stddef.h>
+#include <string.h>
+
+enum kind { TEXT, NUMBER_FD, SWITCH, ACTION };
+
+static const struct row {
+    const char *long_name;
+    char letter; /* 0 = none */
+    enum kind kind;
+    size_t offset; /* into struct options; of an ACTION its value */
+    const char *argument, *help;
+} rows[] = {
+    {"settings", 's', TEXT, offsetof(struct options, settings), "FILE",
+     "settings; default ~/.srt-settings.json"},
+    {"gateway", 0, TEXT, offsetof(struct options, gateway), "private|unix:PATH",
+     "the gateway to use; default private, or SRT_GATEWAY"},
+    {"policy", 0, TEXT, offsetof(struct options, policy), "NAME",
+     "the gateway's policy; settings can only narrow it"},
+    {"egress", 0, TEXT, offsetof(struct options, egress), "MODE", "port (default) or none"},
+    {"control-fd", 0, NUMBER_FD, offsetof(struct options, control_fd), "N",
+     "live network policy, one settings object a line"},
+    {"violations-fd", 0, NUMBER_FD, offsetof(struct options, violations_fd), "N",
+     "violations as JSON lines"},
+    {"violations", 0, TEXT, offsetof(struct options, violations), "FILE",
+     "violations as JSON lines"},
+    {"name", 0, TEXT, offsetof(struct options, name), "ID",
+     "the sandbox's name in the gateway's log"},
+    {"dry-run", 0, SWITCH, offsetof(struct options, dry_run), NULL,
+     "print mounts, environment and filter, run nothing"},
+    {"verbose", 'v', SWITCH, offsetof(struct options, verbose), NULL, "say what is done and why"},
+    {"help", 'h', ACTION, OPTIONS_HELP, NULL, "this text"},
+    {"version", 'V', ACTION, OPTIONS_VERSION, NULL, "the version"},
+    {"", 'c', TEXT, offsetof(struct options, shell_string), "STRING", "run STRING by the shell"},
+};
+
+enum { ROW_COUNT = sizeof(rows) / sizeof(rows[0]) };
+
+void options_usage(FILE *out)
+{
+    fputs("usage: srt-launch [options] [--] COMMAND [ARG...]\n"
+          "       srt-launch [options] -c STRING [NAME [ARG...]]\n"
+          "       srt-launch doctor\n"
+          "       srt-launch explain-path [--settings FILE] PATH...\n"
+          "       srt-launch connect HOST PORT          (inside a sandbox)\n\n",
+          out);
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        char left[64], name[32] = "";
+        if (rows[i].long_name[0] != '\0')
+            snprintf(name, sizeof(name), "--%s", rows[i].long_name);
+        char letter[8] = "    ";
+        if (rows[i].letter != 0)
+            snprintf(letter, sizeof(letter), "-%c%s", rows[i].letter,
+                     name[0] != '\0' ? ", " : "  ");
+        snprintf(left, sizeof(left), "%s%s %s", letter, name,
+                 rows[i].argument != NULL ? rows[i].argument : "");
+        fprintf(out, "  %-32s %s\n", left, rows[i].help);
+    }
+}
+
+static int set_fd(const struct row *row, const char *text, int *out, struct srt_err *err)
+{
+    uint64_t number;
+    if (!value_uint(str_of(text), 1 << 20, &number) || number < 3)
+        return srt_err_set(err, "--%s needs the number of a descriptor from 3 up, not \"%s\"",
+                           row->long_name, text);
+    if (fcntl((int)number, F_GETFD) < 0)
+        return srt_err_set(err, "--%s %s: there is no such open descriptor", row->long_name, text);
+    *out = (int)number;
+    return 0;
+}
+
+/* Takes the row's value; `text` is its argument or NULL. */
+static int apply(struct options *options, const struct row *row, const char *text,
+                 struct srt_err *err)
+{
+    char *field = (char *)options + row->offset;
+    switch (row->kind) {
+    case TEXT:
+        if (text[0] == '\0' && row->letter != 'c')
+            return srt_err_set(err, "--%s needs a value that is not empty", row->long_name);
+        memcpy(field, &text, sizeof(text));
+        return 0;
+    case NUMBER_FD: {
+        int fd;
+        if (set_fd(row, text, &fd, err) != 0)
+            return -1;
+        memcpy(field, &fd, sizeof(fd));
+        return 0;
+    }
+    case SWITCH: {
+        const bool on = true;
+        memcpy(field, &on, sizeof(on));
+        return 0;
+    }
+    case ACTION:
+        options->action = (enum options_action)row->offset;
+        return 0;
+    }
+    return -1;
+}
+
+static const struct row *row_by_name(const char *name, size_t len)
+{
+    for (size_t i = 0; i < ROW_COUNT; i++)
+        if (strlen(rows[i].long_name) == len && len > 0 &&
+            strncmp(rows[i].long_name, name, len) == 0)
+            return &rows[i];
+    return NULL;
+}
+
+static const struct row *row_by_letter(char letter)
+{
+    for (size_t i = 0; i < ROW_COUNT; i++)
+        if (rows[i].letter == letter)
+            return &rows[i];
+    return NULL;
+}
+
+/* One word that begins with a dash, at *argv; moves on over it and its argument. */
+static int parse_option(struct options *options, char ***argv, struct srt_err *err)
+{
+    const char *word = *(*argv)++;
+    bool is_long = word[1] == '-';
+    size_t len = is_long ? strcspn(word + 2, "=") : 1;
+    const struct row *row = is_long ? row_by_name(word + 2, len) : row_by_letter(word[1]);
+    if (row == NULL)
+        return srt_err_set(
+            err, "unknown option %s (put -- before a command that begins with a dash)", word);
+    const char *text = NULL;
+    if (is_long && word[2 + len] == '=')
+        text = word + 2 + len + 1;
+    else if (!is_long && word[2] != '\0')
+        text = word + 2;
+
+    bool takes = row->kind == TEXT || row->kind == NUMBER_FD;
+    if (!takes && text != NULL)
+        return srt_err_set(err, "%s takes no value", word);
+    if (takes && text == NULL) {
+        if (**argv == NULL)
+            return srt_err_set(err, "%s needs a value", word);
+        text = *(*argv)++;
+    }
+    return apply(options, row, text, err);
+}
+
+static int parse_subcommand(struct options *options, struct srt_err *err)
+{
+    const char *word = options->rest[0];
+    if (strcmp(word, "doctor") == 0)
+        options->action = OPTIONS_DOCTOR;
+    else if (strcmp(word, "explain-path") == 0)
+        options->action = OPTIONS_EXPLAIN_PATH;
+    else if (strcmp(word, "connect") == 0)
+        options->action = OPTIONS_CONNECT;
+    else
+        return 0;
+    options->rest++;
+    if (options->action != OPTIONS_EXPLAIN_PATH)
+        return 0;
+    while (options->rest[0] != NULL && options->rest[0][0] == '-' && options->rest[0][1] != '\0') {
+        if (strcmp(options->rest[0], "--") == 0) {
+            options->rest++;
+            break;
+        }
+        if (parse_option(options, &options->rest, err) != 0)
+            return -1;
+    }
+    return options->rest[0] != NULL ? 0 : srt_err_set(err, "explain-path needs a path");
+}
+
+int options_parse(struct options *options, char **argv, struct srt_err *err)
+{
+    *options = (struct options){.control_fd = -1, .violations_fd = -1};
+    char **next = argv + 1;
+    bool ended = false;
+    while (*next != NULL && (*next)[0] == '-' && (*next)[1] != '\0') {
+        if (strcmp(*next, "--") == 0) {
+            next++;
+            ended = true;
+            break;
+        }
+        if (parse_option(options, &next, err) != 0)
+            return -1;
+        if (options->action != OPTIONS_RUN)
+            return 0;
+    }
+    options->rest = next;
+    if (options->violations != NULL && options->violations_fd >= 0)
+        return srt_err_set(err, "--violations and --violations-fd exclude each other");
+    if (options->shell_string != NULL)
+        return 0;
+    if (next[0] == NULL)
+        return srt_err_set(err, "there is no command; srt-launch --help shows how it is used");
+    /* After -- every word is the command, so a program called "doctor" can be run too. */
+    return ended ? 0 : parse_subcommand(options, err);
+}

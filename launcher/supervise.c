@@ -1,0 +1,387 @@
+#include "launcher/supervise.h"
+
+#include "srt/cleanup.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <time.h>
+
+enum {
+    KILL_AFTER_MS = 5000, /* between TERM and the end of everything inside */
+    RETRY_MS = 250,       /* between two tries to reach a gateway that went away */
+    EXIT_FAILED = 125,
+    EXIT_NOT_EXECUTABLE = 126,
+    EXIT_NOT_FOUND = 127,
+    EXIT_SIGNAL = 128,
+};
+
+static const int handed_on[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGWINCH,
+                                SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2};
+enum { HANDED_ON = sizeof(handed_on) / sizeof(handed_on[0]) };
+
+struct watch {
+    struct supervise *run;
+    int signals;
+    int64_t kill_at_ms, retry_at_ms; /* 0 = not set */
+    bool terminal_given, said_lost;
+    uint64_t serial;
+    struct termios terminal;
+    int result; /* exit status, once it is known */
+    bool ended;
+};
+
+static int64_t clock_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+uint64_t supervise_ignored_signals(void)
+{
+    uint64_t ignored = 0;
+    for (int number = 1; number < NSIG; number++) {
+        struct sigaction action;
+        if (sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN)
+            ignored |= UINT64_C(1) << (number - 1);
+    }
+    return ignored;
+}
+
+bool supervise_owns_terminal(void)
+{
+    struct stat st[3];
+    for (int fd = 0; fd < 3; fd++)
+        if (!isatty(fd) || fstat(fd, &st[fd]) != 0 || st[fd].st_rdev != st[0].st_rdev)
+            return false;
+    return tcgetpgrp(STDIN_FILENO) == getpgrp();
+}
+
+static void say(const char *text)
+{
+    fprintf(stderr, "srt-launch: %s\n", text);
+}
+
+/* SIGTTOU is blocked here, so a background process may do this too. */
+static void take_terminal(struct watch *watch)
+{
+    if (watch->terminal_given)
+        tcsetpgrp(STDIN_FILENO, getpgrp());
+    watch->terminal_given = false;
+}
+
+static void continue_command(struct watch *watch)
+{
+    if (watch->run->job->own_group && tcgetpgrp(STDIN_FILENO) == getpgrp()) {
+        watch->terminal_given = true;
+        stage_send(watch->run->bwrap->sock, STAGE_FOREGROUND, 0, NULL);
+    } else {
+        stage_send(watch->run->bwrap->sock, STAGE_SIGNAL, SIGCONT, NULL);
+    }
+}
+
+/* Stops this process as the default action of SIGTSTP does; where nobody could continue us (an
+ * orphaned process group) the kernel does not stop us, and the command goes straight on. */
+static void stop_ourselves(struct watch *watch)
+{
+    take_terminal(watch);
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTSTP);
+    raise(SIGTSTP);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    continue_command(watch);
+}
+
+static void on_signal(struct watch *watch, const struct signalfd_siginfo *info)
+{
+    int number = (int)info->ssi_signo;
+    /* What the terminal sends went to the command's process group as well. */
+    bool from_terminal = info->ssi_code == SI_KERNEL;
+    if (number == SIGCHLD)
+        return;
+    if (number == SIGCONT) {
+        continue_command(watch);
+        return;
+    }
+    if (!from_terminal || watch->run->job->own_group)
+        stage_send(watch->run->bwrap->sock, STAGE_SIGNAL, number, NULL);
+    if (number == SIGTSTP)
+        stop_ourselves(watch);
+    if (number == SIGTERM && watch->kill_at_ms == 0)
+        watch->kill_at_ms = clock_ms() + KILL_AFTER_MS;
+}
+
+static void on_signals(struct watch *watch)
+{
+    struct signalfd_siginfo info;
+    while (read(watch->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
+        on_signal(watch, &info);
+}
+
+static void end(struct watch *watch, int result)
+{
+    if (!watch->ended)
+        watch->result = result;
+    watch->ended = true;
+}
+
+static int not_run(const struct watch *watch, int error)
+{
+    const char *word = watch->run->job->argv[0];
+    bool missing = error == ENOENT || error == ENOTDIR;
+    fprintf(stderr, "srt-launch: %s: %s\n", word, missing ? "command not found" : strerror(error));
+    if (missing && strpbrk(word, " \t;|&") != NULL)
+        say("the whole command line was one word; to have it run by a shell, use: srt-launch -c "
+            "'...'");
+    return missing ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+}
+
+static void on_stage(struct watch *watch)
+{
+    struct stage_message message = {.word = 0};
+    size_t none = 0;
+    ssize_t len = fds_receive(watch->run->bwrap->sock, &message, sizeof(message), NULL, &none);
+    if (len <= 0) {
+        /* Process 1 inside has died without a word. */
+        if (!watch->ended)
+            say("the sandbox was ended from outside");
+        end(watch, EXIT_SIGNAL + SIGKILL);
+        return;
+    }
+    if (len != (ssize_t)sizeof(message))
+        return;
+    message.text[sizeof(message.text) - 1] = '\0';
+    switch ((enum stage_word)message.word) {
+    case STAGE_ENDED:
+        end(watch, WIFSIGNALED(message.number) ? EXIT_SIGNAL + WTERMSIG(message.number)
+                                               : WEXITSTATUS(message.number));
+        break;
+    case STAGE_NOT_RUN:
+        end(watch, not_run(watch, message.number));
+        break;
+    case STAGE_FAILED:
+        say(message.text);
+        end(watch, EXIT_FAILED);
+        break;
+    case STAGE_STOPPED:
+        stop_ourselves(watch);
+        break;
+    case STAGE_READY:
+    case STAGE_GO:
+    case STAGE_SIGNAL:
+    case STAGE_FOREGROUND:
+        break;
+    }
+}
+
+static const char *member(const json_t *frame, const char *name)
+{
+    return json_string_value(json_object_get(frame, name));
+}
+
+static const char *reason_for(const struct settings *settings, const char *host)
+{
+    for (size_t i = 0; i < settings->network.reason_count; i++)
+        if (strcmp(settings->network.reasons[i].pattern, host) == 0)
+            return settings->network.reasons[i].reason;
+    return NULL;
+}
+
+static void on_denial(struct watch *watch, const json_t *frame)
+{
+    const char *host = member(frame, "host");
+    if (host == NULL)
+        return;
+    const char *message = member(frame, "message");
+    const char *own_reason = reason_for(watch->run->violations->settings, host);
+    struct violation violation = {
+        .kind = "network",
+        .operation = "connect",
+        .host = host,
+        .port = (unsigned)json_integer_value(json_object_get(frame, "port")),
+        .reason = member(frame, "reason"),
+        .rule = member(frame, "rule"),
+        .setting = "network.allowedDomains",
+        .message = own_reason != NULL ? own_reason : message,
+        .hint = member(frame, "next_step"),
+    };
+    violations_add(watch->run->violations, &violation);
+}
+
+static void on_frame(struct watch *watch, const json_t *frame)
+{
+    const char *type = member(frame, "type");
+    if (type == NULL)
+        return;
+    if (strcmp(type, "denial") == 0) {
+        on_denial(watch, frame);
+    } else if (strcmp(type, "updated") == 0) {
+        fprintf(stderr, "srt-launch: network policy %lld is in force, generation %lld\n",
+                (long long)json_integer_value(json_object_get(frame, "serial")),
+                (long long)json_integer_value(json_object_get(frame, "generation")));
+    } else if (strcmp(type, "rejected") == 0) {
+        const char *message = member(frame, "message");
+        fprintf(stderr, "srt-launch: network policy %lld is rejected, the one before stays: %s\n",
+                (long long)json_integer_value(json_object_get(frame, "serial")),
+                message != NULL ? message : "no reason was given");
+    }
+}
+
+static void on_gateway(struct watch *watch)
+{
+    bool lost;
+    json_t *frame = egress_next(watch->run->egress, &lost);
+    for (; frame != NULL; frame = egress_pending(watch->run->egress)) {
+        on_frame(watch, frame);
+        json_decref(frame);
+    }
+    if (!lost)
+        return;
+    close(steal_fd(&watch->run->egress->connection));
+    watch->retry_at_ms = clock_ms();
+    if (!watch->said_lost)
+        say("the gateway is gone; the sandbox has no way out until it is back");
+    watch->said_lost = true;
+}
+
+static void retry_gateway(struct watch *watch)
+{
+    struct srt_err err;
+    if (egress_attach_again(watch->run->egress, &err) == 0) {
+        watch->retry_at_ms = 0;
+        watch->said_lost = false;
+        say("the gateway is back");
+    } else {
+        if (watch->run->verbose)
+            say(err.text);
+        watch->retry_at_ms = clock_ms() + RETRY_MS;
+    }
+}
+
+static void on_control(struct watch *watch)
+{
+    struct control *control = &watch->run->control;
+    control_fill(control);
+    for (;;) {
+        struct srt_err err;
+        autofree char *network = control_next(control, &err);
+        if (network == NULL && err.text[0] == '\0')
+            return;
+        if (network != NULL && watch->run->egress != NULL &&
+            egress_update(watch->run->egress, ++watch->serial, network, &err) == 0)
+            continue;
+        if (network != NULL && watch->run->egress == NULL)
+            srt_err_set(&err, "with --egress none there is no network policy to change");
+        fprintf(stderr, "srt-launch: --control-fd: %s\n", err.text);
+    }
+}
+
+static int next_timeout_ms(const struct watch *watch)
+{
+    int64_t next = watch->kill_at_ms;
+    if (watch->retry_at_ms != 0 && (next == 0 || watch->retry_at_ms < next))
+        next = watch->retry_at_ms;
+    if (next == 0)
+        return -1;
+    int64_t left = next - clock_ms();
+    return left < 0 ? 0 : (int)left;
+}
+
+static void on_time(struct watch *watch)
+{
+    int64_t now = clock_ms();
+    if (watch->kill_at_ms != 0 && now >= watch->kill_at_ms) {
+        say("the command did not end within 5 s of SIGTERM and is killed");
+        end(watch, EXIT_SIGNAL + SIGKILL);
+        bwrap_kill(watch->run->bwrap);
+    } else if (watch->retry_at_ms != 0 && now >= watch->retry_at_ms) {
+        retry_gateway(watch);
+    }
+}
+
+static void loop(struct watch *watch)
+{
+    struct supervise *run = watch->run;
+    while (!watch->ended) {
+        struct pollfd wake[] = {
+            {.fd = watch->signals, .events = POLLIN},
+            {.fd = run->bwrap->sock, .events = POLLIN},
+            {.fd = run->egress != NULL ? run->egress->connection : -1, .events = POLLIN},
+            {.fd = run->control.fd, .events = POLLIN},
+        };
+        if (poll(wake, 4, next_timeout_ms(watch)) < 0 && errno != EINTR)
+            end(watch, EXIT_FAILED);
+        if (wake[0].revents != 0)
+            on_signals(watch);
+        if (wake[2].revents != 0)
+            on_gateway(watch);
+        if (wake[3].revents != 0)
+            on_control(watch);
+        if (wake[1].revents != 0)
+            on_stage(watch);
+        on_time(watch);
+    }
+}
+
+static sigset_t signals_to_take(uint64_t ignored)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < HANDED_ON; i++)
+        if ((ignored >> (handed_on[i] - 1) & 1) == 0)
+            sigaddset(&set, handed_on[i]);
+    return set;
+}
+
+/* Denials that were on their way when the command ended still count. */
+static void collect_last_denials(struct watch *watch)
+{
+    struct egress *egress = watch->run->egress;
+    if (egress == NULL || egress->connection < 0)
+        return;
+    bool lost = false;
+    json_t *frame;
+    while ((frame = egress_next(egress, &lost)) != NULL ||
+           (frame = egress_pending(egress)) != NULL) {
+        on_frame(watch, frame);
+        json_decref(frame);
+    }
+}
+
+int supervise_run(struct supervise *run, int job_fd)
+{
+    struct watch watch = {.run = run, .terminal_given = run->job->own_group};
+    /* From here on signals are for the command. Blocked in ourselves only; the stage sets its own.
+     */
+    sigset_t set = signals_to_take(run->job->ignored_signals), block = set;
+    sigaddset(&block, SIGTTOU);
+    signal(SIGPIPE, SIG_IGN);
+    sigprocmask(SIG_BLOCK, &block, NULL);
+    watch.signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (run->job->own_group)
+        tcgetattr(STDIN_FILENO, &watch.terminal);
+
+    struct stage_message go = {.word = STAGE_GO};
+    if (watch.signals < 0 || !fds_send(run->bwrap->sock, &go, sizeof(go), &job_fd, 1)) {
+        say("the sandbox ended before the command could run");
+        bwrap_kill(run->bwrap);
+        bwrap_wait(run->bwrap);
+        return EXIT_FAILED;
+    }
+    loop(&watch);
+    bwrap_wait(run->bwrap);
+    collect_last_denials(&watch);
+    take_terminal(&watch);
+    if (run->job->own_group && watch.result > EXIT_SIGNAL)
+        tcsetattr(STDIN_FILENO, TCSADRAIN, &watch.terminal); /* it may have died in raw mode */
+    close(watch.signals);
+    return watch.result;
+}
