@@ -5,8 +5,9 @@
 #include <assert.h>
 
 /*
- * Each side's buffers hold at most RELAY_CHUNK and a little framing: a side is read only while what
- * it would add to the other has room there.
+ * A side is read only while nothing but a little waits to be sent to the other, so at most
+ * RELAY_CHUNK and its framing is held for each way. Body bytes go from the worker's scratch
+ * straight to the other side; only what the kernel does not take is kept.
  */
 
 void exchange_begin(struct session *session)
@@ -37,25 +38,61 @@ static enum exchange_result refuse(struct session *session, enum outcome outcome
     return EXCHANGE_REFUSED;
 }
 
-/* ---- the request's body ---- */
+/* ---- bodies ---- */
 
-static bool feed_request(struct session *session)
+/* One way of a body: where its bytes come from, how they are decoded, how and where they go. */
+struct way {
+    struct stream *from, *to;
+    struct http_body_in *body;
+    enum http_body coding;
+    uint64_t *bytes;
+};
+
+/* Decodes the front of `bytes` and sends it on. Returns how much was used; `*broken` when it is
+ * malformed. */
+static size_t carry(const struct way *way, struct str bytes, bool *broken)
 {
-    struct http *http = session->http;
-    struct buf *in = &session->client.in, *out = &session->upstream.out;
-    while (!http->body.done && in->len > 0 && out->len < RELAY_CHUNK) {
+    size_t total = 0;
+    while (!way->body->done && total < bytes.len && !*broken) {
         size_t used = 0;
         struct str data;
-        if (!http_body_feed(&http->body, buf_view(in), &used, &data))
-            return false;
-        http_body_write(out, http->body_coding, data);
-        session->request.bytes_up += data.len;
-        buf_take(in, used);
-        if (http->body.done)
-            http_body_finish(out, http->body_coding);
+        *broken = !http_body_feed(way->body, str_from(bytes, total), &used, &data);
+        if (*broken)
+            break;
+        total += used;
+        *way->bytes += data.len;
+        if (way->coding == HTTP_BODY_CHUNKED)
+            http_body_write(&way->to->out, way->coding, data);
+        else
+            stream_send(way->to, data);
     }
+    if (way->body->done)
+        http_body_finish(&way->to->out, way->coding);
+    stream_flush(way->to);
+    return total;
+}
+
+/* Moves what came before, then what comes now. True when something moved. */
+static bool pump(struct session *session, const struct way *way, bool *broken)
+{
+    struct buf *in = &way->from->in;
+    char *scratch = session->worker->scratch;
+    if (way->body->done || way->to->out.len > 0)
+        return false;
+    if (in->len > 0) {
+        size_t used = carry(way, buf_view(in), broken);
+        buf_take(in, used);
+        return used > 0;
+    }
+    size_t came = stream_read(way->from, scratch, RELAY_CHUNK);
+    if (came == 0)
+        return false;
+    size_t used = carry(way, (struct str){scratch, came}, broken);
+    buf_append(in, (struct str){scratch + used, came - used}); /* of the next message */
     return true;
 }
+
+/* ---- the request's body ---- */
 
 /* True when something moved; `*result` when the exchange cannot go on. */
 static bool pump_request(struct session *session, enum exchange_result *result)
@@ -64,25 +101,28 @@ static bool pump_request(struct session *session, enum exchange_result *result)
     struct stream *client = &session->client, *upstream = &session->upstream;
     size_t waiting = upstream->out.len;
     stream_flush(upstream);
+    bool moved = upstream->out.len < waiting;
     if (upstream->deaf)
         http->body_given_up = true; /* an answer may have come all the same (RFC 9112 9.5) */
-    if (http->body.done || http->body_given_up) {
+    if (http->body.done)
         /* Only to learn that the client is gone, or what it asks for next. */
-        bool more = stream_fill(client, session_config(session)->max_header_bytes) > 0;
-        if (http->body_given_up && !http->body.done)
-            buf_free(&client->in); /* nobody wants the rest */
-        return more || upstream->out.len < waiting;
-    }
-    bool moved = upstream->out.len < waiting;
-    if (upstream->out.len < RELAY_CHUNK) {
-        size_t before = client->in.len;
+        return stream_fill(client, session_config(session)->max_header_bytes) > 0 || moved;
+    if (http->body_given_up) {
         moved |= stream_fill(client, RELAY_CHUNK) > 0;
-        if (!feed_request(session))
-            *result = refuse(session, OUTCOME_BAD_REQUEST, "the chunked coding is broken");
-        moved |= client->in.len != before;
-        stream_flush(upstream);
+        buf_free(&client->in); /* nobody wants the rest */
+        return moved;
     }
-    if (client->eof && client->in.len == 0 && !http->body.done && *result == EXCHANGE_WAIT)
+    bool broken = false;
+    moved |= pump(session,
+                  &(struct way){.from = client,
+                                .to = upstream,
+                                .body = &http->body,
+                                .coding = http->body_coding,
+                                .bytes = &session->request.bytes_up},
+                  &broken);
+    if (broken)
+        *result = refuse(session, OUTCOME_BAD_REQUEST, "the chunked coding is broken");
+    else if ((client->eof || client->broken) && client->in.len == 0 && !http->body.done)
         *result = abort_by(session, CLOSE_CLIENT);
     return moved;
 }
@@ -186,6 +226,11 @@ static enum exchange_result head_missing(struct session *session)
                                         : "the server closed the connection within the head");
 }
 
+static size_t head_limit(const struct session *session)
+{
+    return session_config(session)->max_header_bytes + 1; /* one more, so that too long is seen */
+}
+
 static enum exchange_result read_response(struct session *session)
 {
     struct http *http = session->http;
@@ -216,34 +261,35 @@ static enum exchange_result read_response(struct session *session)
 
 /* ---- the response's body ---- */
 
-static enum exchange_result feed_response(struct session *session)
+static bool pump_body(struct session *session, enum exchange_result *result)
 {
     struct http *http = session->http;
-    struct stream *upstream = &session->upstream;
-    struct buf *in = &upstream->in, *out = &session->client.out;
-    while (!http->response.done && in->len > 0 && out->len < RELAY_CHUNK) {
-        size_t used = 0;
-        struct str data;
-        if (!http_body_feed(&http->response, buf_view(in), &used, &data))
-            return refuse(session, OUTCOME_BAD_RESPONSE, "the chunked coding is broken");
-        http_body_write(out, http->response_coding, data);
-        session->request.bytes_down += data.len;
-        buf_take(in, used);
+    const struct stream *upstream = &session->upstream;
+    bool broken = false;
+    bool moved = pump(session,
+                      &(struct way){.from = &session->upstream,
+                                    .to = &session->client,
+                                    .body = &http->response,
+                                    .coding = http->response_coding,
+                                    .bytes = &session->request.bytes_down},
+                      &broken);
+    if (broken)
+        *result = refuse(session, OUTCOME_BAD_RESPONSE, "the chunked coding is broken");
+    if (broken || http->response.done || upstream->in.len > 0)
+        return moved;
+    if (upstream->broken || (upstream->eof && http->response.kind != HTTP_BODY_UNTIL_CLOSE)) {
+        *result = abort_by(session, CLOSE_UPSTREAM); /* cut short, and must not look whole */
+    } else if (upstream->eof) {
+        http->response.done = true;
+        http_body_finish(&session->client.out, http->response_coding);
     }
-    if (!http->response.done && in->len == 0) {
-        if (upstream->broken || (upstream->eof && http->response.kind != HTTP_BODY_UNTIL_CLOSE))
-            return abort_by(session, CLOSE_UPSTREAM); /* cut short, and must not look whole */
-        if (upstream->eof)
-            http->response.done = true;
-    }
-    return EXCHANGE_WAIT;
+    return moved;
 }
 
 static enum exchange_result through(struct session *session)
 {
     struct http *http = session->http;
     struct stream *upstream = &session->upstream;
-    http_body_finish(&session->client.out, http->response_coding);
     stream_flush(&session->client);
     /* What a server says unasked belongs to nobody's request: such a connection is not used again.
      */
@@ -263,19 +309,17 @@ static bool pump_response(struct session *session, enum exchange_result *result)
         *result = abort_by(session, CLOSE_CLIENT);
         return moved;
     }
-    if (client->out.len >= RELAY_CHUNK)
-        return moved;
-    size_t before = upstream->in.len;
-    size_t came = stream_fill(upstream, RELAY_CHUNK);
-    bool was_in_head = !http->head_passed;
-    if (was_in_head)
+    if (!http->head_passed && client->out.len < RELAY_CHUNK) {
+        moved |= stream_fill(upstream, head_limit(session)) > 0;
         *result = read_response(session);
+        stream_flush(client);
+        moved |= http->head_passed;
+    }
     if (*result == EXCHANGE_WAIT && http->head_passed)
-        *result = feed_response(session);
-    stream_flush(client);
+        moved |= pump_body(session, result);
     if (*result == EXCHANGE_WAIT && http->head_passed && http->response.done)
         *result = through(session);
-    return moved || came > 0 || upstream->in.len != before || was_in_head != !http->head_passed;
+    return moved;
 }
 
 enum exchange_result exchange_turn(struct session *session)
@@ -302,8 +346,9 @@ bool exchange_reads(const struct session *session, const struct stream *stream)
 {
     const struct http *http = session->http;
     if (stream == &session->upstream)
-        return session->client.out.len < RELAY_CHUNK && stream->in.len < RELAY_CHUNK;
-    if (http->body.done || http->body_given_up)
+        return http->head_passed ? session->client.out.len == 0
+                                 : session->client.out.len < RELAY_CHUNK;
+    if (http->body.done)
         return stream->in.len < session_config(session)->max_header_bytes;
-    return session->upstream.out.len < RELAY_CHUNK && stream->in.len < RELAY_CHUNK;
+    return http->body_given_up || session->upstream.out.len == 0;
 }

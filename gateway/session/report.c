@@ -80,9 +80,12 @@ static void write_decision(struct session *session, const char *message)
                    request->has_addr ? &request->addr : NULL, str_of(message));
 }
 
-static struct str written(const struct session *session)
+static bool submit(struct session *session, uint64_t ticket)
 {
-    return (struct str){session->worker->json.data, session->worker->json.len};
+    struct worker *worker = session->worker;
+    const struct str fields = {worker->json.data, worker->json.len};
+    return audit_submit(worker->audit, fields, ticket != 0 ? worker_record_written : NULL, worker,
+                        ticket);
 }
 
 static void count_outcome(struct session *session)
@@ -94,11 +97,9 @@ static void count_outcome(struct session *session)
 
 bool report_admission(struct session *session, uint64_t ticket)
 {
-    struct worker *worker = session->worker;
     assert(session->request.outcome == OUTCOME_ALLOWED);
     write_decision(session, NULL);
-    if (!audit_submit(worker->audit, written(session), ticket != 0 ? worker_record_written : NULL,
-                      worker, ticket))
+    if (!submit(session, ticket))
         return false;
     count_outcome(session);
     return true;
@@ -128,15 +129,15 @@ static void tell_launcher(struct session *session, const char *message, const ch
         });
 }
 
-void report_refusal(struct session *session)
+bool report_refusal(struct session *session, uint64_t ticket)
 {
     char message[TEXT_MAX], next_step[TEXT_MAX];
     refusal_texts(session, message, sizeof(message), next_step, sizeof(next_step));
     write_decision(session, message);
-    /* Nobody waits for the record of a refusal, and one that is lost is counted by the log. */
-    (void)audit_submit(session->worker->audit, written(session), NULL, NULL, 0);
+    bool taken = submit(session, ticket); /* one that is not is counted by the log */
     count_outcome(session);
     tell_launcher(session, message, next_step);
+    return taken;
 }
 
 void report_close(struct session *session, enum close_cause cause)
@@ -156,5 +157,5 @@ void report_close(struct session *session, enum close_cause cause)
                     .duration_ms = duration > 0 ? (uint64_t)(duration * 1000.) : 0,
                     .cause = close_words[cause],
                 });
-    (void)audit_submit(session->worker->audit, written(session), NULL, NULL, 0);
+    (void)submit(session, 0);
 }

@@ -13,8 +13,9 @@ struct session;
  * 0 the session is told when it is written. */
 bool report_admission(struct session *session, uint64_t ticket);
 
-/* The request ends as request.outcome, before or after it was admitted. */
-void report_refusal(struct session *session);
+/* The request ends as request.outcome, before or after it was admitted. The result and `ticket` as
+ * above. */
+bool report_refusal(struct session *session, uint64_t ticket);
 
 /* The end of an admitted request. */
 void report_close(struct session *session, enum close_cause cause);

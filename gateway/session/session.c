@@ -557,6 +557,7 @@ static enum step wake_connect(struct session *s)
     if (attempt->connection.outcome != OUTCOME_ALLOWED)
         return refuse(s, attempt->connection.outcome);
     stream_init(&s->upstream, attempt->connection.fd);
+    s->upstream.deaf = attempt->connection.was_reset;
     ev_io_set(&s->upstream_io, s->upstream.fd, 0);
     s->upstream_target = s->request.target;
     s->upstream_addr = s->request.addr;
@@ -573,6 +574,18 @@ static void admit(struct session *s)
     counter_add(&s->worker->counters.tunnels, 1);
 }
 
+/* A ticket for the next record, or 0 when there is nothing to wait for. */
+static uint64_t take_ticket(struct session *s)
+{
+    assert(s->ticket == 0);
+    s->record_written = s->record_failed = false;
+    if (!audit_waits(s->worker->audit))
+        return 0;
+    s->ticket = ++s->worker->last_ticket;
+    TAILQ_INSERT_TAIL(&s->worker->waiting, s, waiting_link);
+    return s->ticket;
+}
+
 static enum step enter_record(struct session *s)
 {
     /* What was put in force while we resolved and connected applies to what begins now. */
@@ -583,18 +596,13 @@ static enum step enter_record(struct session *s)
         s->request.has_addr = false;
         return STEP_JUDGE;
     }
-    const bool waits = audit_waits(s->worker->audit);
-    const uint64_t ticket = waits ? ++s->worker->last_ticket : 0;
-    if (waits) {
-        s->ticket = ticket;
-        TAILQ_INSERT_TAIL(&s->worker->waiting, s, waiting_link);
-    }
+    const uint64_t ticket = take_ticket(s);
     if (!report_admission(s, ticket)) {
         forget_ticket(s);
         return refuse(s, OUTCOME_AUDIT_FAILURE);
     }
     admit(s);
-    return waits ? STEP_WAIT : STEP_ANSWER;
+    return ticket != 0 ? STEP_WAIT : STEP_ANSWER;
 }
 
 static enum step wake_record(struct session *s)
@@ -696,7 +704,7 @@ static enum step end_tunnel(struct session *s, enum outcome outcome, const char 
     uint8_t alert[7];
     s->request.outcome = outcome;
     s->request.why = why;
-    report_refusal(s);
+    (void)report_refusal(s, 0);
     note_tunnel_bytes(s);
     if (tls) {
         hello_alert(alert, 112);
@@ -857,18 +865,32 @@ static enum step enter_leave(struct session *s)
     return leave(s);
 }
 
-static enum step enter_refuse(struct session *s)
+static enum step tell_refusal(struct session *s)
 {
-    if (s->tenure == NULL)
-        (void)adopt_configuration(s); /* only for the record; the outcome stands */
-    drop_attempt(s);
-    report_refusal(s);
-    bool admitted = s->request.admitted;
+    const bool admitted = s->request.admitted;
     end_admission(s, s->cause);
     if (admitted || s->request.front != FRONT_HTTP)
         close_upstream(s);
     bool goes_on = s->proto != NULL && s->proto->refuse(s);
     return goes_on && !s->client.deaf ? STEP_READ : STEP_LEAVE;
+}
+
+/* The record is there before the client knows; but a log that fails keeps nobody waiting. */
+static enum step enter_refuse(struct session *s)
+{
+    if (s->tenure == NULL)
+        (void)adopt_configuration(s); /* only for the record; the outcome stands */
+    drop_attempt(s);
+    const uint64_t ticket = take_ticket(s);
+    if (report_refusal(s, ticket) && ticket != 0)
+        return STEP_WAIT;
+    forget_ticket(s);
+    return tell_refusal(s);
+}
+
+static enum step wake_refuse(struct session *s)
+{
+    return s->record_written || s->record_failed ? tell_refusal(s) : STEP_WAIT;
 }
 
 static double leave_deadline(const struct session *s)
@@ -895,7 +917,7 @@ static const struct step_row step_rows[STEP_COUNT] = {
     [STEP_HELLO] = {"HELLO", hello_deadline, wake_hello, wake_hello, hello_late},
     [STEP_RELAY] = {"RELAY", relay_deadline, enter_relay, wake_relay, relay_late},
     [STEP_EXCHANGE] = {"EXCHANGE", exchange_deadline, enter_exchange, wake_exchange, exchange_late},
-    [STEP_REFUSE] = {"REFUSE", NULL, enter_refuse, NULL, NULL},
+    [STEP_REFUSE] = {"REFUSE", NULL, enter_refuse, wake_refuse, NULL},
     [STEP_LEAVE] = {"LEAVE", leave_deadline, enter_leave, leave, to_close},
     [STEP_CLOSE] = {"CLOSE", NULL, NULL, NULL, NULL},
 };

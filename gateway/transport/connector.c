@@ -75,7 +75,6 @@ static enum outcome outcome_of(int error)
 {
     switch (error) {
     case ECONNREFUSED:
-    case ECONNRESET:
         return OUTCOME_CONNECT_REFUSED;
     case ETIMEDOUT:
         return OUTCOME_CONNECT_TIMEOUT;
@@ -140,8 +139,10 @@ static void on_writable(struct ev_loop *loop, ev_io *io, int revents)
         error = ECONNREFUSED;
     if (error == EINPROGRESS)
         return;
-    if (error == 0) {
+    /* A reset in answer to our SYN is ECONNREFUSED; ECONNRESET is one of a connection that stood. */
+    if (error == 0 || error == ECONNRESET) {
         struct connected connected = {.outcome = OUTCOME_ALLOWED, .addr = attempt->addr};
+        connected.was_reset = error == ECONNRESET;
         ev_io_stop(loop, &attempt->writable);
         connected.fd = attempt->fd;
         attempt->fd = -1;

@@ -19,7 +19,8 @@ struct connected {
     enum outcome outcome; /* ALLOWED, or CONNECT_REFUSED, _UNREACHABLE, _TIMEOUT, or OVERLOAD when
                              descriptors or ports ran out */
     int fd;               /* non-blocking, tuned, now the callee's; -1 unless ALLOWED */
-    struct addr addr;     /* the one that answered, otherwise the first that was tried */
+    bool was_reset;   /* it was made, and reset before we looked; what came before can be read */
+    struct addr addr; /* the one that answered, otherwise the first that was tried */
 };
 
 /* Called exactly once, on the loop's thread, never from within connector_start(). */

@@ -113,6 +113,30 @@ static void says_how_it_failed(void **state)
     assert_int_equal(dial(&approved, 5000).outcome, OUTCOME_CONNECT_UNREACHABLE);
 }
 
+/* The server was faster than our loop: it has spoken and is gone. What it said is not lost. */
+static void a_connection_that_was_reset_at_once_still_counts(void **state)
+{
+    (void)state;
+    struct ev_loop *loop = ev_loop_new(0);
+    struct connected connected = {.fd = -2};
+    struct approved approved = {.count = 1, .addrs = {address("127.0.0.1")}};
+    const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+    char said[8];
+    int listener = listen_on("127.0.0.1", &approved.port);
+    assert_non_null(connector_start(loop, &approved, 5000, on_done, &connected));
+    int accepted = accept(listener, NULL, NULL);
+    assert_int_equal(send(accepted, "banner", 6, 0), 6);
+    setsockopt(accepted, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    close(accepted);
+    ev_run(loop, 0);
+    assert_int_equal(connected.outcome, OUTCOME_ALLOWED);
+    assert_true(connected.was_reset);
+    assert_int_equal(recv(connected.fd, said, sizeof(said), 0), 6);
+    close(connected.fd);
+    close(listener);
+    ev_loop_destroy(loop);
+}
+
 static void can_be_given_up(void **state)
 {
     (void)state;
@@ -148,6 +172,7 @@ int main(void)
         cmocka_unit_test(goes_on_at_once_when_one_refuses),
         cmocka_unit_test(a_silent_address_is_overtaken),
         cmocka_unit_test(says_how_it_failed),
+        cmocka_unit_test(a_connection_that_was_reset_at_once_still_counts),
         cmocka_unit_test(can_be_given_up),
         cmocka_unit_test(families_take_turns),
     };
