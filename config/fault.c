@@ -64,32 +64,52 @@ static int compare_unsigned(unsigned a, unsigned b)
     return (a > b) - (a < b);
 }
 
-/* By file, line and column; faults of one place stay in the order they were found in, which is the
- * order of their addresses. */
+/* By file, line and column; faults of one place by their texts, so that repeats meet. */
 static int compare(const void *a, const void *b)
 {
-    const struct fault *const *pa = a, *const *pb = b;
-    const struct fault *fa = *pa, *fb = *pb;
+    const struct fault *fa = a, *fb = b;
     int order = strcmp(fa->file, fb->file);
     if (order == 0)
         order = compare_unsigned(fa->line, fb->line);
     if (order == 0)
         order = compare_unsigned(fa->column, fb->column);
-    return order != 0 ? order : (fa > fb) - (fa < fb);
+    if (order == 0)
+        order = compare_unsigned(fa->level, fb->level);
+    return order != 0 ? order : strcmp(fa->text, fb->text);
+}
+
+void faults_settle(struct faults *faults)
+{
+    struct fault *items = faults->items;
+    size_t kept = 0;
+    if (faults->count > 0)
+        qsort(items, faults->count, sizeof(*items), compare);
+    for (size_t i = 0; i < faults->count; i++) {
+        if (kept > 0 && compare(&items[kept - 1], &items[i]) == 0) {
+            faults->errors -= items[i].level == FAULT_ERROR;
+            free(items[i].file);
+            free(items[i].text);
+        } else {
+            items[kept++] = items[i];
+        }
+    }
+    faults->count = kept;
 }
 
 void faults_print(const struct faults *faults, FILE *out)
 {
-    if (faults->count == 0)
-        return;
-    const struct fault **sorted = grow_check(calloc(faults->count, sizeof(const struct fault *)));
-    for (size_t i = 0; i < faults->count; i++)
-        sorted[i] = &faults->items[i];
-    qsort(sorted, faults->count, sizeof(const struct fault *), compare);
+    /* A copy that borrows the texts, since the caller's order is the caller's. */
+    struct fault *sorted = grow_check(calloc(faults->count + 1, sizeof(*sorted)));
+    if (faults->count > 0) {
+        memcpy(sorted, faults->items, faults->count * sizeof(*sorted));
+        qsort(sorted, faults->count, sizeof(*sorted), compare);
+    }
     for (size_t i = 0; i < faults->count; i++) {
-        size_t size = strlen(sorted[i]->file) + strlen(sorted[i]->text) + 64;
+        if (i > 0 && compare(&sorted[i - 1], &sorted[i]) == 0)
+            continue;
+        size_t size = strlen(sorted[i].file) + strlen(sorted[i].text) + 64;
         char *line = grow_check(malloc(size));
-        fprintf(out, "%s\n", fault_format(sorted[i], line, size));
+        fprintf(out, "%s\n", fault_format(&sorted[i], line, size));
         free(line);
     }
     free(sorted);

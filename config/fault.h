@@ -37,8 +37,12 @@ struct faults {
 __attribute__((format(printf, 4, 5))) void faults_add(struct faults *faults, enum fault_level level,
                                                       struct place place, const char *format, ...);
 
+/* Into the order of file and line, each fault once: a policy's rules are read again for each that
+ * inherits it. */
+void faults_settle(struct faults *faults);
+
 /* `FILE:LINE: message`, `FILE:LINE:COLUMN: message` or `FILE: message`, one a line, in order of
- * file and line; a warning's message starts with "warning: ". */
+ * file and line and each once; a warning's message starts with "warning: ". */
 void faults_print(const struct faults *faults, FILE *out);
 
 /* One fault as that text, without a newline; returns `out`. */

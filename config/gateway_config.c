@@ -683,9 +683,8 @@ static struct gateway_config *config_new(void)
     return config;
 }
 
-/* From the document to the configuration; the caller's syntax faults count too. */
-static struct gateway_config *finish(struct gateway_config *config, size_t errors_before,
-                                     struct faults *faults)
+/* From the document to the configuration; what the syntax hides is simply not there. */
+static struct gateway_config *finish(struct gateway_config *config, struct faults *faults)
 {
     struct reader reader = {.config = config, .faults = faults};
     read_entries(&reader);
@@ -693,10 +692,6 @@ static struct gateway_config *finish(struct gateway_config *config, size_t error
     check_identities(&reader);
     check_gateway(&reader);
     free(reader.references.items);
-    if (faults->errors != errors_before) {
-        gateway_config_free(config);
-        return NULL;
-    }
     set_digest(config);
     return config;
 }
@@ -706,21 +701,43 @@ struct gateway_config *gateway_config_default(void)
     return config_new();
 }
 
+struct gateway_config *gateway_config_read_partly(const char *path, struct faults *faults)
+{
+    struct gateway_config *config = config_new();
+    ini_read(&config->doc, path, faults);
+    return finish(config, faults);
+}
+
+struct gateway_config *gateway_config_read_text_partly(const char *file_name, struct str text,
+                                                       struct faults *faults)
+{
+    struct gateway_config *config = config_new();
+    ini_read_text(&config->doc, file_name, text, faults);
+    return finish(config, faults);
+}
+
+/* Nothing half applied. */
+static struct gateway_config *whole(struct gateway_config *config, bool sound)
+{
+    if (sound)
+        return config;
+    gateway_config_free(config);
+    return NULL;
+}
+
 struct gateway_config *gateway_config_read(const char *path, struct faults *faults)
 {
     size_t errors = faults->errors;
-    struct gateway_config *config = config_new();
-    ini_read(&config->doc, path, faults);
-    return finish(config, errors, faults);
+    struct gateway_config *config = gateway_config_read_partly(path, faults);
+    return whole(config, faults->errors == errors);
 }
 
 struct gateway_config *gateway_config_read_text(const char *file_name, struct str text,
                                                 struct faults *faults)
 {
     size_t errors = faults->errors;
-    struct gateway_config *config = config_new();
-    ini_read_text(&config->doc, file_name, text, faults);
-    return finish(config, errors, faults);
+    struct gateway_config *config = gateway_config_read_text_partly(file_name, text, faults);
+    return whole(config, faults->errors == errors);
 }
 
 void gateway_config_free(struct gateway_config *config)

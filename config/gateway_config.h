@@ -133,6 +133,14 @@ struct gateway_config {
 struct gateway_config *gateway_config_read(const char *path, struct faults *faults);
 struct gateway_config *gateway_config_read_text(const char *file_name, struct str text,
                                                 struct faults *faults);
+
+/* The same, but what could be read comes back even when there were errors (`faults->errors` tells),
+ * so that the caller can look for faults in the rules too. Such a configuration is never put in
+ * force. Names in it may lead nowhere, and `inherit` may be a circle. */
+struct gateway_config *gateway_config_read_partly(const char *path, struct faults *faults);
+struct gateway_config *gateway_config_read_text_partly(const char *file_name, struct str text,
+                                                       struct faults *faults);
+
 /* What a gateway without a file has: every default, no listener, no policy, no control socket. */
 struct gateway_config *gateway_config_default(void);
 void gateway_config_free(struct gateway_config *config);

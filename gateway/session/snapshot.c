@@ -103,32 +103,35 @@ static struct snapshot *snapshot_of(struct gateway_config *config)
     return snapshot;
 }
 
-/* Takes `config` over. Every policy is compiled even after one has failed: every fault counts. */
-static struct snapshot *build(struct gateway_config *config, struct faults *faults)
+/* Takes `config` over, which holds what could be read. Every policy is compiled even after one has
+ * failed, and after faults outside policies: every fault counts. */
+static struct snapshot *build(struct gateway_config *config, size_t errors_before,
+                              struct faults *faults)
 {
-    if (config == NULL)
-        return NULL;
-    size_t errors = faults->errors;
     struct snapshot *snapshot = snapshot_of(config);
     refuse_unbuilt(config, faults);
-    check_resolver(config, faults);
+    if (faults->errors == errors_before)
+        check_resolver(config, faults);
     for (size_t i = 0; i < config->policy_count; i++)
         snapshot->policies[i] = policy_compile(&config->policies[i], config, faults);
-    if (faults->errors != errors) {
-        snapshot_release(snapshot);
-        return NULL;
-    }
-    return snapshot;
+    bool sound = faults->errors == errors_before;
+    faults_settle(faults);
+    if (sound)
+        return snapshot;
+    snapshot_release(snapshot);
+    return NULL;
 }
 
 struct snapshot *snapshot_load(const char *path, struct faults *faults)
 {
-    return build(gateway_config_read(path, faults), faults);
+    size_t errors = faults->errors;
+    return build(gateway_config_read_partly(path, faults), errors, faults);
 }
 
 struct snapshot *snapshot_load_text(const char *file_name, struct str text, struct faults *faults)
 {
-    return build(gateway_config_read_text(file_name, text, faults), faults);
+    size_t errors = faults->errors;
+    return build(gateway_config_read_text_partly(file_name, text, faults), errors, faults);
 }
 
 struct snapshot *snapshot_default(void)

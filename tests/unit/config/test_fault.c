@@ -18,6 +18,25 @@ static void faults_are_printed_in_order_of_file_and_line(void **state)
                                        "b.ini:2: third");
 }
 
+static void repeats_are_told_once(void **state)
+{
+    (void)state;
+    struct faults faults = {0};
+    struct place place = {"a.ini", 2, 0};
+    faults_add(&faults, FAULT_ERROR, place, "twice");
+    faults_add(&faults, FAULT_ERROR, (struct place){"a.ini", 1, 0}, "twice");
+    faults_add(&faults, FAULT_WARNING, place, "twice");
+    faults_add(&faults, FAULT_ERROR, place, "twice");
+    faults_settle(&faults);
+    assert_int_equal(faults.count, 3);
+    assert_int_equal(faults.errors, 2);
+    assert_int_equal(faults.items[0].line, 1);
+    faults_add(&faults, FAULT_ERROR, place, "twice");
+    assert_string_equal(said(&faults), "a.ini:1: twice\na.ini:2: twice\na.ini:2: warning: twice");
+    faults_settle(&faults);
+    assert_int_equal(faults.count, 0);
+}
+
 static void a_fault_is_one_harmless_line(void **state)
 {
     (void)state;
@@ -74,6 +93,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(faults_are_printed_in_order_of_file_and_line),
+        cmocka_unit_test(repeats_are_told_once),
         cmocka_unit_test(a_fault_is_one_harmless_line),
         cmocka_unit_test(one_fault_can_be_formatted_into_a_buffer),
         cmocka_unit_test(the_nearest_word_is_found),

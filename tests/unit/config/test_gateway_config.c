@@ -535,6 +535,24 @@ static void syntax_and_meaning_are_told_together(void **state)
     REFUSE(rows);
 }
 
+/* For callers that go on to look for faults in the rules. */
+static void what_could_be_read_can_be_had(void **state)
+{
+    (void)state;
+    struct faults faults = {0};
+    struct gateway_config *config = gateway_config_read_text_partly(
+        "g.ini", STR("[gateway]\nworker = 1\n[policy p]\nallow = a.test\ninherit = p\n"), &faults);
+    assert_non_null(config);
+    assert_int_equal(faults.errors, 2);
+    ASSERT_LIST(&config->policies[0].allow, "a.test");
+    gateway_config_free(config);
+    faults_free(&faults);
+    config = gateway_config_read_partly("/nonexistent/g.ini", &faults);
+    assert_int_equal(faults.errors, 1);
+    gateway_config_free(config);
+    faults_free(&faults);
+}
+
 static int enter_directory(void **state)
 {
     char directory[] = "/tmp/config.XXXXXX";
@@ -814,6 +832,7 @@ int main(void)
         cmocka_unit_test(references_must_lead_somewhere),
         cmocka_unit_test(inheritance_ends),
         cmocka_unit_test(syntax_and_meaning_are_told_together),
+        cmocka_unit_test(what_could_be_read_can_be_had),
         IN_DIRECTORY(list_files_stand_in_the_place_of_their_key),
         IN_DIRECTORY(list_files_at_fault_are_refused),
         IN_DIRECTORY(secrets_come_from_files_without_their_last_newline),
