@@ -11,6 +11,7 @@ enum {
     MESSAGE_CLIENT_HELLO = 1,
     SSL2_CLIENT_HELLO = 1,
     EXTENSION_SERVER_NAME = 0,
+    EXTENSION_EARLY_DATA = 42,
     NAME_TYPE_HOST = 0,
 };
 
@@ -81,6 +82,7 @@ static bool read_extensions(struct str extensions, struct hello *out)
         if (type == EXTENSION_SERVER_NAME && !read_server_name(extension, out))
             return false;
         out->has_ech |= is_encrypted_hello(type);
+        out->has_early_data |= type == EXTENSION_EARLY_DATA;
     }
     return true;
 }

@@ -25,6 +25,7 @@ struct hello {
      * mostly as a decoy (GREASE): `name` is the outer one, which is all that a router on the way
      * can see. */
     bool has_ech;
+    bool has_early_data; /* it is offered (RFC 8446 4.2.10) and may follow at once */
     struct name name;
 };
 
