@@ -656,6 +656,7 @@ static enum step enter_answer(struct session *s)
     relay_init(&s->relay, &s->client, &s->upstream);
     s->relay.up.held = hello_matters(s);
     s->hello = (struct hello_scan){0};
+    s->watched = false;
     s->began = 0;
     return s->relay.up.held ? STEP_HELLO : STEP_RELAY;
 }
@@ -732,6 +733,56 @@ static enum step judge_hello(struct session *s, const struct hello *hello)
     return STEP_RELAY;
 }
 
+/* RELAY: it is allowed and has gone on. */
+static enum step pass_hello(struct session *s, const struct hello *hello, size_t len)
+{
+    enum step step = judge_hello(s, hello);
+    if (step == STEP_RELAY)
+        relay_pass(&s->relay.up, len);
+    return step;
+}
+
+/* A server may ask for a second hello and then take its name: nothing is relayed unseen before it
+ * is known that there is none. The client's next records tell. */
+static enum step watch_hello(struct session *s)
+{
+    const struct stream *client = &s->client;
+    while (client->in.len > 0 && s->upstream.out.len == 0) {
+        struct hello second;
+        size_t pass;
+        switch (hello_watch_feed(&s->watch, buf_view(&client->in), &pass, &second)) {
+        case HELLO_WATCH_MORE:
+            if (pass == 0 && (client->eof || client->broken))
+                return end_tunnel(s, OUTCOME_SNI_MISMATCH, NULL, true);
+            if (pass == 0) {
+                s->began = s->began > 0 ? s->began : now_of(s);
+                return STEP_WAIT;
+            }
+            s->began = 0;
+            relay_pass(&s->relay.up, pass);
+            break;
+        case HELLO_WATCH_HELLO:
+            return pass_hello(s, &second, pass);
+        case HELLO_WATCH_OVER:
+            return STEP_RELAY;
+        case HELLO_WATCH_BAD:
+            return end_tunnel(s, OUTCOME_SNI_MISMATCH, NULL, true);
+        }
+    }
+    return client->in.len == 0 && (client->eof || client->broken) ? STEP_RELAY : STEP_WAIT;
+}
+
+static enum step on_first_hello(struct session *s, const struct hello *hello)
+{
+    enum step step = pass_hello(s, hello, s->hello.at);
+    if (step != STEP_RELAY)
+        return step;
+    s->began = 0;
+    s->watched = true;
+    hello_watch_init(&s->watch, hello);
+    return watch_hello(s);
+}
+
 static enum step wake_hello(struct session *s)
 {
     struct hello hello;
@@ -740,6 +791,8 @@ static enum step wake_hello(struct session *s)
     const bool ended = client->eof || client->broken;
     if (relay_is_over(&s->relay))
         return wake_relay(s);
+    if (s->watched)
+        return watch_hello(s);
     if (client->in.len == 0)
         return ended ? STEP_RELAY : STEP_WAIT;
     if (s->began <= 0)
@@ -752,7 +805,7 @@ static enum step wake_hello(struct session *s)
     case HELLO_NOT_TLS:
         return hello_is_required(s) ? end_tunnel(s, OUTCOME_SNI_MISMATCH, NULL, false) : STEP_RELAY;
     case HELLO_PARSED:
-        return judge_hello(s, &hello);
+        return on_first_hello(s, &hello);
     }
     return end_tunnel(s, OUTCOME_SNI_MISMATCH, NULL, true);
 }

@@ -17,7 +17,7 @@
 #include "session/socks5.h"
 #include "transport/connector.h"
 #include "transport/relay.h"
-#include "wire/hello.h"
+#include "wire/hello_watch.h"
 
 enum step {
     STEP_READ,
@@ -92,6 +92,8 @@ struct session {
 
     struct relay relay;
     struct hello_scan hello;
+    struct hello_watch watch; /* behind the first hello, when that is `watched` */
+    bool watched;
 };
 
 /* Takes `fd` over, with a connection that was accepted at `door`. */

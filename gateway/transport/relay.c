@@ -1,5 +1,7 @@
 #include "transport/relay.h"
 
+#include <assert.h>
+
 void relay_init(struct relay *relay, struct stream *client, struct stream *upstream)
 {
     *relay = (struct relay){
@@ -11,6 +13,15 @@ void relay_init(struct relay *relay, struct stream *client, struct stream *upstr
 void relay_release(struct relay_way *way)
 {
     way->held = false;
+}
+
+void relay_pass(struct relay_way *way, size_t len)
+{
+    struct buf *in = &way->from->in;
+    assert(way->held && len <= in->len);
+    way->bytes += len;
+    stream_send(way->to, (struct str){buf_view(in).p, len});
+    buf_take(in, len);
 }
 
 static void end_way(struct relay_way *way)

@@ -40,6 +40,9 @@ size_t relay_turn(struct relay *relay, char *scratch);
 /* The client's bytes may go on from here (after a hello was judged). */
 void relay_release(struct relay_way *way);
 
+/* The first `len` bytes that a held way keeps go on; it stays held. */
+void relay_pass(struct relay_way *way, size_t len);
+
 bool relay_is_over(const struct relay *relay);
 
 /* Whether a stream of this relay is to be watched for input. */

@@ -1,8 +1,9 @@
 """The server name inside a tunnel (area tls, and the SOCKS case S13)."""
 
 import random
+import ssl
 
-from lab import LabCase, main, whole_and_dribbled
+from lab import LabCase, main, reply, whole_and_dribbled
 from lab import hello
 
 
@@ -173,6 +174,52 @@ class ServerNames(HelloCase):
                 except ConnectionResetError:
                     pass
         self.assertEqual(self.good.received, b"")
+
+
+CHANGE_CIPHER_SPEC = b"\x14\x03\x03\x00\x01\x01"
+
+
+class SecondHello(HelloCase):
+    """After a HelloRetryRequest a client sends its hello again, and servers take the name of that one."""
+
+    def test_T01_another_name_in_the_second_hello_is_closed(self):
+        self.lab()
+        first = hello.crafted(b"good.test")
+        for between in (b"", CHANGE_CIPHER_SPEC):
+            for how in whole_and_dribbled(self):
+                before = len(self.good.received)
+                number = len([entry for entry in self.gw.records("close") if entry["cause"] == "policy"]) + 1
+                with self.connect() as client:
+                    getattr(client, how)(first + between + hello.recorded("evil.test"))
+                    self.assertTrue(hello.is_alert(client.read_all()))
+                close = self.gw.wait_for_record(
+                    lambda entry: entry["kind"] == "close" and entry["cause"] == "policy", number)
+                self.assertEqual(close["sni"], "evil.test")
+                self.assertEqual(self.good.received[before:], first + between)
+
+    def test_the_same_name_again_passes(self):
+        self.lab()
+        data = hello.crafted(b"good.test") + CHANGE_CIPHER_SPEC + hello.recorded("good.test")
+        for how in whole_and_dribbled(self):
+            self.passes(data + b"\x17\x03\x03\x00\x05hello" + b"anything", how)
+
+    def test_handshakes_of_every_kind_come_through(self):
+        """TLS 1.3 at once and after a HelloRetryRequest, TLS 1.2, and each resumed."""
+        for curve in ("X25519", "prime256v1"):
+            for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+                with self.subTest(curve=curve, version=version):
+                    origin = self.origin("good.test", answer=reply(body=b"done"), tls=True)
+                    origin.context.set_ecdh_curve(curve)
+                    origin.context.maximum_version = version
+                    gateway = self.gateway(allow=[origin.authority], hosts=[origin])
+                    trust, session = self.authority().client(), None
+                    for _ in range(2):
+                        with gateway.client() as client:
+                            client.connect_to(origin.authority)
+                            client.sock = trust.wrap_socket(client.sock, server_hostname="good.test", session=session)
+                            self.assertEqual(client.get("/").body, b"done")
+                            session = client.sock.session
+                    gateway.stop()
 
 
 class PlainText(HelloCase):
