@@ -2,17 +2,21 @@
 
 Whatever ours would forward, node must read with the same method, target, Host and body length; and where
 node reads the client's own bytes at all, it must not read them differently. Each stream ends with a
-second request, which a difference about the body's length would swallow or split.
+second request, which a difference about the body's length would swallow or split. First by the parser
+alone, then through a running gateway with node for an origin.
 """
 
 import json
 import os
 import random
 import shutil
+import socket
 import struct
 import subprocess
 import sys
 import unittest
+
+from lab import LabCase
 
 NODE = shutil.which("node")
 TOOLS = os.environ.get("SRT_TOOLS_DIR", "")
@@ -116,14 +120,17 @@ def body_for(ours):
     return (CHUNKED_BODY, 5) if ours["body"] == "chunked" else (b"", 0)
 
 
+def node_methods():
+    return json.loads(subprocess.check_output([NODE, "-p", "JSON.stringify(require('http').METHODS)"]))
+
+
 @unittest.skipUnless(NODE, "node is not installed")
-class Differential(unittest.TestCase):
+class ByTheParser(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.heads = odd_heads()
         cls.ours = run([os.path.join(TOOLS, "http_heads")], cls.heads)
-        cls.methods = json.loads(subprocess.check_output(
-            [NODE, "-p", "JSON.stringify(require('http').METHODS)"]))
+        cls.methods = node_methods()
 
     def accepted(self):
         """Ours took it, its size is the whole head, and its body is short enough to send."""
@@ -174,6 +181,89 @@ class Differential(unittest.TestCase):
                     self.assertEqual(behind, ["/sentinel"] if is_followed else [])
                 agreed += 1
         self.assertGreater(agreed, 200)
+
+
+class Origin:
+    """Node on a port where heads without one lead, and what it has read so far."""
+
+    def __init__(self, address):
+        self.address = address
+        self.process = subprocess.Popen([NODE, SCRIPT, address, "80"], stdout=subprocess.PIPE)
+        self.error = json.loads(self.process.stdout.readline()).get("error")
+
+    def ask(self, path):
+        with socket.create_connection((self.address, 80), 20) as sock:
+            sock.sendall(f"GET {path} HTTP/1.1\r\nHost: mark\r\nConnection: close\r\n\r\n".encode())
+            while sock.recv(4096):
+                pass
+
+    def read_up_to(self, path):
+        """What came before the request for `path`, which is asked for here."""
+        self.ask(path)
+        seen = []
+        while True:
+            said = json.loads(self.process.stdout.readline())
+            if said.get("url") == path:
+                return seen
+            seen.append(said)
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+@unittest.skipUnless(NODE, "node is not installed")
+class ThroughTheGateway(LabCase):
+    def setUp(self):
+        super().setUp()
+        self.node = Origin(self.fresh_address())
+        self.addCleanup(self.node.close)
+        if self.node.error:
+            self.skipTest(f"port 80 of {self.node.address}: {self.node.error}")
+        self.running = self.gateway(allow=["good.test", "*.test"], hosts={"good.test": self.node.address})
+
+    def say(self, data):
+        """One connection that says this and no more; the answers."""
+        client = self.running.client()
+        answers = b""
+        try:
+            client.sock.sendall(data)
+            client.sock.shutdown(socket.SHUT_WR)
+            while more := client.sock.recv(65536):
+                answers += more
+        except ConnectionError:
+            pass  # refused and closed with our bytes unread
+        finally:
+            client.sock.close()
+        return answers
+
+    def test_node_gets_what_was_judged_and_nothing_else(self):
+        heads = [head for head in odd_heads() if not head.startswith(b"CONNECT")]
+        methods = node_methods()
+        forwarded = 0
+        for number, (head, ours) in enumerate(zip(heads, run([os.path.join(TOOLS, "http_heads")], heads))):
+            is_parsed = ours["result"] == "parsed"
+            if is_parsed and (ours["length"] > LONGEST_BODY or ours["method"] not in methods):
+                continue
+            body, length = body_for(ours) if is_parsed else (b"", 0)
+            answers = self.say(head + body + b"GET http://good.test/behind HTTP/1.1\r\nHost: good.test\r\n\r\n")
+            seen = self.node.read_up_to(f"/mark-{number}")
+            with self.subTest(head=head, ours=ours, seen=seen, answers=answers):
+                self.assertFalse([said for said in seen if "error" in said])
+                if seen and seen[-1]["url"] == "/behind":
+                    self.assertTrue(is_parsed)
+                    seen.pop()
+                if not is_parsed:
+                    self.assertNotIn(b" 200 OK", answers.split(b"\r\n")[0])
+                if not is_parsed or ours.get("host") != "good.test:80" or ours["method"] == "TRACE":
+                    self.assertEqual(seen, [])
+                    continue
+                self.assertEqual(seen, [{"method": ours["method"], "url": ours["path"] + ours["query"],
+                                         "hosts": ["good.test"], "length": length,
+                                         "upgrade": bool(seen) and seen[0]["upgrade"]}])
+                forwarded += 1
+        self.assertGreater(forwarded, 100)
 
 
 if __name__ == "__main__":

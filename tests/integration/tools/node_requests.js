@@ -1,6 +1,7 @@
 // Reads byte streams, each behind its length in four bytes (big-endian), and prints a line of JSON
 // for each: the requests that node's http server (llhttp, strict) finds on a connection with these
-// bytes, and its complaint. For test_http_differential.py.
+// bytes, and its complaint. With ADDRESS PORT it serves there instead and prints a line for each request
+// or complaint, before it answers. For test_http_differential.py.
 'use strict';
 
 const http = require('http');
@@ -28,38 +29,54 @@ function found(request, length) {
   return { method: request.method, url: request.url, hosts, length, upgrade };
 }
 
+// Calls `on_request` when a request has been read to its end, `on_error` when node finds it malformed.
+function strict_server(on_request, on_error) {
+  const server = http.createServer({ insecureHTTPParser: false, requireHostHeader: false });
+  const begin = (request, response) => {
+    const report = on_request(request);
+    let length = 0;
+    request.on('data', (data) => { length += data.length; });
+    request.on('end', () => {
+      report(found(request, length));
+      response.end();
+    });
+  };
+  server.on('request', begin);
+  server.on('checkContinue', begin);
+  server.on('checkExpectation', begin);
+  server.on('connect', (request, socket) => {
+    on_request(request)(found(request, 0));
+    socket.destroy();
+  });
+  server.on('clientError', (fault, socket) => {
+    on_error(fault.code || String(fault));
+    socket.destroy();
+  });
+  return server;
+}
+
 function read(bytes) {
   return new Promise((resolve) => {
     const requests = [];
     let error = null;
-    const server = http.createServer({ insecureHTTPParser: false, requireHostHeader: false });
-    const on_request = (request, response) => {
+    const server = strict_server(() => {
       const at = requests.push(null) - 1;
-      let length = 0;
-      request.on('data', (data) => { length += data.length; });
-      request.on('end', () => {
-        requests[at] = found(request, length);
-        response.end();
-      });
-    };
-    server.on('request', on_request);
-    server.on('checkContinue', on_request);
-    server.on('checkExpectation', on_request);
-    server.on('connect', (request, socket) => {
-      requests.push(found(request, 0));
-      socket.destroy();
-    });
-    server.on('clientError', (fault, socket) => {
-      error = error || fault.code || String(fault);
-      socket.destroy();
-    });
+      return (request) => { requests[at] = request; };
+    }, (fault) => { error = error || fault; });
     const connection = new Connection(bytes);
     connection.on('error', () => {});
     connection.on('close', () => resolve({ requests, error }));
     server.emit('connection', connection);
-    // A connection that node neither ends nor faults (an upgrade, a body cut short) has said all by now.
+    // A connection that node neither ends nor faults (an upgrade) has said all by now.
     setTimeout(() => connection.destroy(), 200).unref();
   });
+}
+
+function serve(address, port) {
+  const say = (value) => process.stdout.write(JSON.stringify(value) + '\n');
+  const server = strict_server(() => say, (error) => say({ error }));
+  server.on('error', (error) => say({ error: error.code }));
+  server.listen(port, address, () => say({ listening: true }));
 }
 
 async function main() {
@@ -78,4 +95,5 @@ async function main() {
   }
 }
 
-main();
+if (process.argv.length > 2) serve(process.argv[2], Number(process.argv[3]));
+else main();
