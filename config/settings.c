@@ -410,48 +410,10 @@ static void read_reasons(struct reader *reader, const struct member *member,
         for_each(reader, node, read_reason, object);
 }
 
-/* A proxy URL as curl reads one: a scheme, http when there is none, and something behind it. */
-static void read_parent(struct reader *reader, const struct member *member, const struct node *node,
-                        void *object)
-{
-    if (!is_full_string(reader, node))
-        return;
-    struct str url = str_of(json_string_value(node->json));
-    const char *scheme_end = strstr(url.p, "://");
-    struct str scheme = {url.p, scheme_end != NULL ? (size_t)(scheme_end - url.p) : 0};
-    struct str rest = scheme_end != NULL ? str_from(url, scheme.len + 3) : url;
-    bool known =
-        scheme_end == NULL || str_ieq(scheme, STR("http")) || str_ieq(scheme, STR("https"));
-    bool printable = true;
-    for (size_t i = 0; i < url.len; i++)
-        printable = printable && (unsigned char)url.p[i] > 0x20 && url.p[i] != 0x7f;
-    if (!known)
-        fault(reader, node, "%s: a parent proxy is http:// or https://, not %.*s://", node->path,
-              STR_ARG(scheme));
-    else if (rest.len == 0 || !printable)
-        fault(reader, node, "%s is not the URL of a proxy", node->path);
-    else
-        *(char **)at(object, member->offset) = copy(node->json);
-}
-
 #define NETWORK(field) offsetof(struct settings_network, field)
 #define FILESYSTEM(field) offsetof(struct settings_filesystem, field)
 #define LAUNCH(field) offsetof(struct settings_launch, field)
 #define SETTINGS(field) offsetof(struct settings, field)
-
-static const struct member parent_proxy_members[] = {
-    {"http", read_parent, NETWORK(parent_http), NULL},
-    {"https", read_parent, NETWORK(parent_https), NULL},
-    {"noProxy", read_string, NETWORK(parent_no_proxy), NULL},
-    {NULL, NULL, 0, NULL},
-};
-
-static void read_parent_proxy(struct reader *reader, const struct member *member,
-                              const struct node *node, void *object)
-{
-    (void)member;
-    read_members(reader, node, parent_proxy_members, object);
-}
 
 static const char only_macos[] = "it is for macOS";
 static const char no_other_proxy[] = "another proxy in place of the gateway";
@@ -478,7 +440,7 @@ static const struct member network_members[] = {
     {"requireHostMatch", refuse_flag, 0, no_inspection},
     {"ambiguousRequestTarget", refuse, 0, no_inspection},
     {"tlsTerminate", refuse, 0, no_inspection},
-    {"parentProxy", read_parent_proxy, 0, NULL},
+    {"parentProxy", refuse, 0, "the gateway dials targets itself"},
     {NULL, NULL, 0, NULL},
 };
 
@@ -930,9 +892,6 @@ void settings_network_free(struct settings_network *network)
         free(network->reasons[i].reason);
     }
     free(network->reasons);
-    free(network->parent_http);
-    free(network->parent_https);
-    free(network->parent_no_proxy);
     *network = (struct settings_network){0};
 }
 

@@ -42,7 +42,6 @@ struct settings_network {
     struct settings_reason *reasons; /* deniedDomainReasons */
     size_t reason_count;
     bool strict_allowlist, allow_all_unix_sockets;
-    char *parent_http, *parent_https, *parent_no_proxy; /* parentProxy; NULL = absent */
 };
 
 struct settings_filesystem {

@@ -60,9 +60,7 @@ static void everything_that_is_done_is_read(void **state)
         "    \"strictAllowlist\": true,\n"
         "    \"deniedResolvedAddresses\": [\"192.0.2.0/24\", \"2001:db8::1\"],\n"
         "    \"allowUnixSockets\": [\"/run/a.sock\"],\n"
-        "    \"allowAllUnixSockets\": true,\n"
-        "    \"parentProxy\": {\"http\": \"http://p.test:3128\", \"https\": \"p.test:3128\",\n"
-        "                    \"noProxy\": \"localhost\"}\n"
+        "    \"allowAllUnixSockets\": true\n"
         "  },\n"
         "  \"filesystem\": {\n"
         "    \"disabled\": false, \"allowGitConfig\": true,\n"
@@ -102,9 +100,6 @@ static void everything_that_is_done_is_read(void **state)
     ASSERT_LIST(&s->network.denied_resolved_addresses, "192.0.2.0/24", "2001:db8::1");
     ASSERT_LIST(&s->network.allow_unix_sockets, "/run/a.sock");
     assert_true(s->network.allow_all_unix_sockets);
-    assert_string_equal(s->network.parent_http, "http://p.test:3128");
-    assert_string_equal(s->network.parent_https, "p.test:3128");
-    assert_string_equal(s->network.parent_no_proxy, "localhost");
     assert_false(s->filesystem.disabled);
     assert_true(s->filesystem.allow_git_config);
     ASSERT_LIST(&s->filesystem.deny_read, "~/.ssh", "a[1]");
@@ -247,8 +242,6 @@ static void unknown_keys_are_refused_at_every_level(void **state)
         {"{\"filesytem\": {}}", "s.json:1:2: unknown key filesytem; did you mean filesystem?"},
         {"{\"network\": {\"allowedDomain\": []}}",
          "s.json:1:14: unknown key network.allowedDomain; did you mean allowedDomains?"},
-        {"{\"network\": {\"parentProxy\": {\"htpp\": \"http://a\"}}}",
-         "s.json:1:30: unknown key network.parentProxy.htpp; did you mean http?"},
         {"{\"launch\": {\"polcy\": \"a\"}}",
          "s.json:1:13: unknown key launch.polcy; did you mean policy?"},
         {"{\"credentials\": {\"files\": [{\"path\": \"a\", \"mode\": \"deny\", \"zzz\": 1}]}}",
@@ -287,13 +280,6 @@ static void wrong_types_are_refused(void **state)
         {"{\"network\": {\"deniedResolvedAddresses\": [\"10.0.0.1/8\"]}}",
          "s.json:1:42: network.deniedResolvedAddresses[0]: `10.0.0.1/8` is not an address or a "
          "range ADDRESS/LEN without bits set behind its length"},
-        {"{\"network\": {\"parentProxy\": {\"http\": \"socks5://a:1\"}}}",
-         "s.json:1:38: network.parentProxy.http: a parent proxy is http:// or https://, not "
-         "socks5://"},
-        {"{\"network\": {\"parentProxy\": {\"https\": \"http://\"}}}",
-         "s.json:1:39: network.parentProxy.https is not the URL of a proxy"},
-        {"{\"network\": {\"parentProxy\": {\"https\": \"http://a\\r\\nb\"}}}",
-         "s.json:1:39: network.parentProxy.https is not the URL of a proxy"},
         {"{\"filesystem\": {\"denyRead\": [7]}}",
          "s.json:1:30: filesystem.denyRead[0] must be a path or {\"path\": PATH, \"literal\": "
          "true}, not a number"},
@@ -341,6 +327,7 @@ static void what_is_not_done_is_refused_by_name(void **state)
         "{\"network\": {\"requireHostMatch\": true}}",
         "{\"network\": {\"ambiguousRequestTarget\": \"refuse\"}}",
         "{\"network\": {\"tlsTerminate\": {}}}",
+        "{\"network\": {\"parentProxy\": {\"http\": \"http://p.test:3128\"}}}",
         "{\"credentials\": {\"allowPlaintextInject\": true}}",
         "{\"credentials\": {\"awsPairs\": []}}",
         "{\"credentials\": {\"sigv4\": {}}}",
