@@ -399,7 +399,8 @@ static void keys_of_other_platforms_are_noted(void **state)
 static void files_that_cannot_be_settings_are_refused(void **state)
 {
     (void)state;
-    char directory[] = "/tmp/settings.XXXXXX";
+    char home[4096], directory[] = "/tmp/settings.XXXXXX";
+    assert_non_null(getcwd(home, sizeof(home)));
     assert_non_null(mkdtemp(directory));
     assert_int_equal(chdir(directory), 0);
     assert_int_equal(mkfifo("fifo", 0600), 0);
@@ -430,7 +431,7 @@ static void files_that_cannot_be_settings_are_refused(void **state)
     assert_non_null(settings);
     settings_free(settings);
     assert_int_equal(unlink("fifo") | unlink("sealed") | unlink("empty"), 0);
-    assert_int_equal(chdir("/"), 0);
+    assert_int_equal(chdir(home), 0);
     assert_int_equal(rmdir(directory), 0);
 }
 
@@ -469,6 +470,112 @@ static void hostile_sizes_are_bounded(void **state)
     free(text);
 }
 
+/* docs/settings.md: every example in it is accepted without a word. */
+static void the_examples_of_the_documentation_are_settings(void **state)
+{
+    (void)state;
+    char *page = NULL;
+    size_t size = 0, count = 0;
+    FILE *file = fopen("../docs/settings.md", "r");
+    assert_non_null(file);
+    assert_true(getdelim(&page, &size, '\0', file) > 0);
+    fclose(file);
+    for (const char *at = page, *end; (at = strstr(at, "```json\n")) != NULL; at = end) {
+        at += strlen("```json\n");
+        end = strstr(at, "\n```");
+        assert_non_null(end);
+        struct faults faults = {0};
+        struct settings *settings =
+            settings_read_text("example", (struct str){at, (size_t)(end - at)}, &faults);
+        assert_string_equal(said(&faults), "");
+        settings_free(settings);
+        count++;
+    }
+    assert_int_equal(count, 2);
+    free(page);
+}
+
+/* What the documentation says of a key and what is done with it: one row a key. */
+static void the_documentation_knows_every_key(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {
+        "allowedDomains",
+        "deniedDomains",
+        "deniedDomainReasons",
+        "strictAllowlist",
+        "deniedResolvedAddresses",
+        "allowUnixSockets",
+        "allowAllUnixSockets",
+        "allowLocalBinding",
+        "allowMachLookup",
+        "httpProxyPort",
+        "socksProxyPort",
+        "mitmProxy",
+        "filterRequest",
+        "allowPlaintextHeaderSet",
+        "stripResponseHeaders",
+        "refuseOpaqueTunnels",
+        "requireHostMatch",
+        "ambiguousRequestTarget",
+        "tlsTerminate",
+        "parentProxy",
+        "disabled",
+        "denyRead",
+        "allowRead",
+        "allowWrite",
+        "denyWrite",
+        "allowGitConfig",
+        "files",
+        "envVars",
+        "extract",
+        "onExtractNoMatch",
+        "decode",
+        "maskClaims",
+        "maskDuplicates",
+        "injectHosts",
+        "allowPlaintextInject",
+        "awsPairs",
+        "sigv4",
+        "ignoreViolations",
+        "enableWeakerNestedSandbox",
+        "allowNestedUserNamespaces",
+        "enableWeakerNetworkIsolation",
+        "allowAppleEvents",
+        "allowPty",
+        "ripgrep",
+        "mandatoryDenySearchDepth",
+        "seccomp",
+        "bwrapPath",
+        "socatPath",
+        "javaAgentJarPath",
+        "git",
+        "windows",
+        "launch",
+        "gateway",
+        "policy",
+        "egress",
+        "name",
+        "violations",
+        "envDeny",
+        "envAllow",
+        "protect",
+    };
+    char *page = NULL;
+    size_t size = 0;
+    FILE *file = fopen("../docs/settings.md", "r");
+    assert_non_null(file);
+    assert_true(getdelim(&page, &size, '\0', file) > 0);
+    fclose(file);
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        char word[64];
+        snprintf(word, sizeof(word), "`%s`", keys[i]);
+        if (strstr(page, word) == NULL)
+            fail_msg("docs/settings.md does not say what is done with %s", word);
+    }
+    free(page);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -485,6 +592,8 @@ int main(void)
         cmocka_unit_test(files_that_cannot_be_settings_are_refused),
         cmocka_unit_test(a_network_object_is_read_alone),
         cmocka_unit_test(hostile_sizes_are_bounded),
+        cmocka_unit_test(the_examples_of_the_documentation_are_settings),
+        cmocka_unit_test(the_documentation_knows_every_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
