@@ -348,7 +348,10 @@ static void on_line(void *arg, struct str line)
     if (is_decision(line)) {
         char **place = &admin->decisions[admin->decision_next];
         free(*place);
-        *place = strndup(line.p, line.len - 1); /* without the newline */
+        if ((*place = malloc(line.len)) == NULL)
+            abort();
+        memcpy(*place, line.p, line.len - 1);
+        (*place)[line.len - 1] = '\0'; /* in place of the newline */
         admin->decision_next = (admin->decision_next + 1) % ADMIN_DECISIONS_MAX;
         if (admin->decision_count < ADMIN_DECISIONS_MAX)
             admin->decision_count++;
@@ -430,8 +433,7 @@ void admin_write_decisions(const struct admin_client *client, size_t last, struc
     size_t count = last < admin->decision_count ? last : admin->decision_count;
     for (size_t i = count; i > 0; i--) {
         size_t at = (admin->decision_next + ADMIN_DECISIONS_MAX - i) % ADMIN_DECISIONS_MAX;
-        if (admin->decisions[at] != NULL)
-            json_raw(out, NULL, str_of(admin->decisions[at]));
+        json_raw(out, NULL, str_of(admin->decisions[at]));
     }
     pthread_mutex_unlock(&admin->lock);
 }

@@ -5,6 +5,7 @@
 #include "srt/cleanup.h"
 #include "wire/http_head.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <jansson.h>
 #include <sys/socket.h>
@@ -351,10 +352,8 @@ static void print_events(struct client *client)
         rest = str_from(rest, line.len + 1);
         if (!str_starts(line, STR("data: ")))
             continue;
-        autofree char *text = strndup(line.p + 6, line.len - 6);
-        if (text == NULL)
-            abort();
-        print_event(client, text);
+        client->in.data[line.p + line.len - client->in.data] = '\0'; /* in place of the newline */
+        print_event(client, line.p + 6);
     }
     memmove(client->in.data, rest.p, rest.len);
     client->in.len = rest.len;
@@ -440,9 +439,10 @@ int command_cut(const struct command *self, int argc, char **argv)
     if (optind + 1 != argc)
         return command_misused(self, "one ID is needed");
     const char *id = argv[optind];
-    if (id[strspn(id, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ")] != '\0' || strlen(id) > 64)
-        return command_misused(self, "%s is no tunnel's id", id);
-    snprintf(path, sizeof(path), "/tunnels/%s/cut", id);
+    for (const char *c = id; *c != '\0'; c++)
+        if (!isalnum((unsigned char)*c))
+            return command_misused(self, "%s is no tunnel's id", id);
+    snprintf(path, sizeof(path), "/tunnels/%.64s/cut", id);
     return ask_and_print(&client, "POST", path, NULL);
 }
 

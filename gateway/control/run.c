@@ -315,8 +315,8 @@ static int start(struct run *run)
     /* Watched before it is read, so that no change of it is missed. */
     if (run->private_fd < 0) {
         gateway->watch = watch_create(gateway->loop, on_files_changed, gateway);
-        watch_set(gateway->watch, &gateway->config_path, 1);
         watch_mark(gateway->watch);
+        watch_set(gateway->watch, &gateway->config_path, 1);
     }
     if ((status = load(run)) != EXIT_DONE || (status = open_audit(run)) != EXIT_DONE ||
         (status = bind_listeners(gateway)) != EXIT_DONE ||

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static const double settle_s = 0.2;
@@ -23,6 +24,11 @@ enum {
              IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR
 };
 
+struct watched {
+    char *path;
+    uint64_t mark; /* how it looked before it was read last */
+};
+
 struct watch {
     struct ev_loop *loop;
     ev_io notice;
@@ -30,12 +36,14 @@ struct watch {
     void (*changed)(void *arg);
     void *arg;
     int fd; /* inotify; -1: none */
-    char **paths;
+    struct watched *paths;
     size_t count;
-    uint64_t reported; /* how the files looked when they were last reported or set */
+    uint64_t reported; /* how the files looked when they were last reported, or marked */
     uint64_t seen;     /* how they looked a moment ago, while settling */
-    uint64_t marked;   /* how they looked before they were read last */
+    struct timespec marked_at;
 };
+
+static const uint64_t hash_start = 0xcbf29ce484222325u;
 
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
@@ -46,23 +54,28 @@ static uint64_t mix(uint64_t hash, uint64_t value)
     return hash;
 }
 
-static uint64_t look_at(const struct watch *watch)
+static uint64_t look_of(const struct stat *st)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < watch->count; i++) {
-        struct stat st;
-        if (stat(watch->paths[i], &st) != 0) {
-            hash = mix(hash, 1);
-            continue;
-        }
-        hash = mix(hash, st.st_dev);
-        hash = mix(hash, st.st_ino);
-        hash = mix(hash, (uint64_t)st.st_size);
-        hash = mix(hash, (uint64_t)st.st_mtim.tv_sec);
-        hash = mix(hash, (uint64_t)st.st_mtim.tv_nsec);
-        hash = mix(hash, (uint64_t)st.st_ctim.tv_sec);
-        hash = mix(hash, (uint64_t)st.st_ctim.tv_nsec);
-    }
+    uint64_t hash = mix(hash_start, st->st_dev);
+    hash = mix(hash, st->st_ino);
+    hash = mix(hash, (uint64_t)st->st_size);
+    hash = mix(hash, (uint64_t)st->st_mtim.tv_sec);
+    hash = mix(hash, (uint64_t)st->st_mtim.tv_nsec);
+    hash = mix(hash, (uint64_t)st->st_ctim.tv_sec);
+    return mix(hash, (uint64_t)st->st_ctim.tv_nsec);
+}
+
+static uint64_t look_at(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 ? look_of(&st) : 1;
+}
+
+static uint64_t look_at_all(const struct watch *watch)
+{
+    uint64_t hash = hash_start;
+    for (size_t i = 0; i < watch->count; i++)
+        hash = mix(hash, look_at(watch->paths[i].path));
     return hash;
 }
 
@@ -151,7 +164,7 @@ static void on_notice(struct ev_loop *loop, ev_io *io, int events)
     while (read(watch->fd, notes, sizeof(notes)) > 0)
         ;
     if (!ev_is_active(&watch->settle)) {
-        watch->seen = look_at(watch);
+        watch->seen = look_at_all(watch);
         ev_timer_again(loop, &watch->settle);
     }
 }
@@ -167,7 +180,7 @@ static void watch_everything(struct watch *watch)
     if (watch->fd < 0)
         return;
     for (size_t i = 0; i < watch->count; i++)
-        watch_path(watch, watch->paths[i]);
+        watch_path(watch, watch->paths[i].path);
     ev_io_init(&watch->notice, on_notice, watch->fd, EV_READ);
     watch->notice.data = watch;
     ev_io_start(watch->loop, &watch->notice);
@@ -179,7 +192,7 @@ static void on_settle(struct ev_loop *loop, ev_timer *timer, int events)
 {
     struct watch *watch = timer->data;
     (void)events;
-    uint64_t now = look_at(watch);
+    uint64_t now = look_at_all(watch);
     if (now != watch->seen) {
         watch->seen = now; /* still moving */
         return;
@@ -198,7 +211,7 @@ static void on_look(struct ev_loop *loop, ev_timer *timer, int events)
     (void)events;
     if (ev_is_active(&watch->settle))
         return;
-    watch->seen = look_at(watch);
+    watch->seen = look_at_all(watch);
     if (watch->seen != watch->reported)
         ev_timer_again(loop, &watch->settle);
 }
@@ -219,37 +232,62 @@ struct watch *watch_create(struct ev_loop *loop, void (*changed)(void *arg), voi
     return watch;
 }
 
-static void forget_paths(struct watch *watch)
+static void free_paths(struct watched *paths, size_t count)
 {
-    for (size_t i = 0; i < watch->count; i++)
-        free(watch->paths[i]);
-    free(watch->paths);
-    watch->paths = NULL;
-    watch->count = 0;
+    for (size_t i = 0; i < count; i++)
+        free(paths[i].path);
+    free(paths);
 }
 
 void watch_mark(struct watch *watch)
 {
-    watch->marked = look_at(watch);
+    /* The clock that the kernel stamps files with. */
+    clock_gettime(CLOCK_REALTIME_COARSE, &watch->marked_at);
+    for (size_t i = 0; i < watch->count; i++)
+        watch->paths[i].mark = look_at(watch->paths[i].path);
+}
+
+static bool is_before(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
+}
+
+/* How `path` looked when it was read: as it was marked, or, when it is new here, as it looks now
+ * unless it has changed since. */
+static uint64_t mark_of(const struct watch *watch, const char *path, size_t likely)
+{
+    struct stat st;
+    if (likely < watch->count && strcmp(watch->paths[likely].path, path) == 0)
+        return watch->paths[likely].mark;
+    for (size_t i = 0; i < watch->count; i++)
+        if (strcmp(watch->paths[i].path, path) == 0)
+            return watch->paths[i].mark;
+    if (stat(path, &st) != 0)
+        return 1;
+    bool marked = watch->marked_at.tv_sec != 0;
+    return marked && !is_before(&st.st_ctim, &watch->marked_at) ? 0 : look_of(&st);
 }
 
 void watch_set(struct watch *watch, const char *const *paths, size_t count)
 {
-    bool missed = watch->count > 0 && look_at(watch) != watch->marked;
-    forget_paths(watch);
-    watch->paths = calloc(count + 1, sizeof(*watch->paths));
-    if (watch->paths == NULL)
+    struct watched *fresh = calloc(count + 1, sizeof(*fresh));
+    if (fresh == NULL)
         abort();
-    for (size_t i = 0; i < count; i++)
-        if ((watch->paths[watch->count++] = strdup(paths[i])) == NULL)
+    watch->reported = hash_start;
+    for (size_t i = 0; i < count; i++) {
+        if ((fresh[i].path = strdup(paths[i])) == NULL)
             abort();
+        fresh[i].mark = mark_of(watch, paths[i], i);
+        watch->reported = mix(watch->reported, fresh[i].mark);
+    }
+    free_paths(watch->paths, watch->count);
+    watch->paths = fresh;
+    watch->count = count;
     ev_timer_stop(watch->loop, &watch->settle);
     watch_everything(watch);
-    watch->reported = watch->seen = look_at(watch);
-    if (missed) {
-        watch->reported = ~watch->reported;
+    watch->seen = look_at_all(watch);
+    if (watch->seen != watch->reported)
         ev_timer_again(watch->loop, &watch->settle);
-    }
 }
 
 void watch_free(struct watch *watch)
@@ -262,6 +300,6 @@ void watch_free(struct watch *watch)
     }
     ev_timer_stop(watch->loop, &watch->settle);
     ev_timer_stop(watch->loop, &watch->look);
-    forget_paths(watch);
+    free_paths(watch->paths, watch->count);
     free(watch);
 }

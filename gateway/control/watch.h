@@ -20,11 +20,11 @@ struct watch;
 struct watch *watch_create(struct ev_loop *loop, void (*changed)(void *arg), void *arg);
 void watch_free(struct watch *watch); /* NULL is allowed */
 
-/* Called before the files are read: what changes between here and the next watch_set() is reported
- * then, since the reading may have missed it. */
+/* Called before the files are read: what changes from here on is reported after the next
+ * watch_set(), since the reading may have missed it. */
 void watch_mark(struct watch *watch);
 
-/* From now on these paths (copied), as they are now. Directories count by what is in them. */
+/* From now on these paths (copied). Directories count by what is in them. */
 void watch_set(struct watch *watch, const char *const *paths, size_t count);
 
 #endif
