@@ -85,21 +85,25 @@ enum outcome chain_approve(const struct chain *chain, const struct guard_host *h
     struct ruling denying;
     *approved = (struct approved){.port = target->port};
 
-    for (size_t i = 0; i < count && approved->count < RESOLVER_MAX_ADDRS; i++) {
+    for (size_t i = 0; i < count && approved->count < RESOLVER_MAX_ADDRS &&
+                       first_denial.class != ADDR_OWN_LISTENER;
+         i++) {
         const struct ruling *by;
         struct guard_verdict verdict = vet(host, decision, target, &addrs[i], &by);
         if (verdict.class == ADDR_PUBLIC) {
             note_report(decision, verdict.report, &addrs[i]);
             approved->addrs[approved->count++] = addrs[i];
-        } else if (first_denial.class == ADDR_PUBLIC) {
+        } else if (first_denial.class == ADDR_PUBLIC || verdict.class == ADDR_OWN_LISTENER) {
             first_denial = verdict;
             first_by = by;
             first_addr = addrs[i];
         }
     }
-    if (approved->count > 0)
+    /* A name that leads to us among others is a way round to us (`localhost` is ::1 too). */
+    if (approved->count > 0 && first_denial.class != ADDR_OWN_LISTENER)
         return OUTCOME_ALLOWED;
 
+    approved->count = 0;
     denying = *first_by;
     denying.rule = first_denial.rule;
     denying.outcome =

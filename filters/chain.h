@@ -43,7 +43,8 @@ enum outcome chain_judge(const struct chain *chain, const struct question *quest
 
 /* Vets the addresses of a target that chain_judge() allowed: those that pass are approved, in
  * order. None left: OUTCOME_ADDRESS_DENIED or OUTCOME_LOOP, and the decision's ruling and addresses
- * say what was first denied (no addresses at all: ADDR_UNSPECIFIED). */
+ * say what was first denied (no addresses at all: ADDR_UNSPECIFIED). One that is an own listener
+ * makes it OUTCOME_LOOP whatever the others are. */
 enum outcome chain_approve(const struct chain *chain, const struct guard_host *host,
                            const struct target *target, const struct addr *addrs, size_t count,
                            struct decision *decision, struct approved *approved);

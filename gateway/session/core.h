@@ -160,9 +160,10 @@ int worker_init(struct worker *worker, struct workers *team, unsigned index,
 /* After its thread has ended, or never began. */
 void worker_end(struct worker *worker);
 
-/* The two halves of a reload, on the worker's thread. The listeners' counts are taken over. */
+/* The two halves of a reload, on the worker's thread. The listeners' counts and both arrays are
+ * taken over. */
 int worker_prepare(struct worker *worker, struct snapshot *snapshot, struct listener **listeners,
-                   struct srt_err *err);
+                   struct budget **budgets, struct srt_err *err);
 void worker_commit(struct worker *worker);
 void worker_abort(struct worker *worker);
 

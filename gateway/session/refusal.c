@@ -120,7 +120,8 @@ void refusal_send_http(struct session *session, bool keeps_connection)
         buf_append(out,
                    STR("Proxy-Authenticate: Basic realm=\"srt-gateway\", charset=\"UTF-8\"\r\n"));
     if (status == 429 || status == 503)
-        buf_append(out, STR("Retry-After: 1\r\n"));
+        buf_printf(out, "Retry-After: %u\r\n",
+                   request->retry_after_s > 0 ? request->retry_after_s : 1);
     buf_append(out, STR("Cache-Control: no-store\r\n"));
     buf_append(out, keeps_connection ? STR("") : STR("Connection: close\r\n"));
     if (request->prefers_text) {

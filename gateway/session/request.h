@@ -35,8 +35,9 @@ struct request {
 
     /* How it ends, if not well. */
     enum outcome outcome;
-    int http_status; /* 0: the outcome's */
-    const char *why; /* what was wrong with it, a fixed phrase; or NULL */
+    int http_status;        /* 0: the outcome's */
+    unsigned retry_after_s; /* 0: not said */
+    const char *why;        /* what was wrong with it, a fixed phrase; or NULL */
 
     struct decision decision;
     bool has_addr;

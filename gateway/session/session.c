@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -121,6 +122,63 @@ static struct question question_of(const struct session *s)
     };
 }
 
+/* ---- budgets ---- */
+
+static int64_t monotonic_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static struct budget *budget_of(const struct session *s)
+{
+    const struct config_client *client = s->identity.client;
+    return client != NULL ? s->tenure->budgets[client - s->tenure->snapshot->config->clients]
+                          : NULL;
+}
+
+static void leave_budget(struct session *s)
+{
+    if (s->budget != NULL)
+        budget_end(s->budget);
+    s->budget = NULL;
+    s->charged_bytes = 0;
+}
+
+/* A request counts once, also when it is judged again because a reload overtook it. */
+static bool enter_budget(struct session *s)
+{
+    struct budget *budget = budget_of(s);
+    if (budget == NULL || budget == s->budget)
+        return true;
+    leave_budget(s);
+    if (!budget_begin(budget, s->identity.client, monotonic_ns(), &s->request.retry_after_s))
+        return false;
+    s->budget = budget;
+    return true;
+}
+
+/* What the client has sent since; false: there was more than it may. */
+static bool charge_bytes(struct session *s)
+{
+    unsigned wait_s;
+    const struct config_client *client = s->identity.client;
+    const uint64_t sent = s->request.bytes_up + s->relay.up.bytes;
+    if (s->budget == NULL || client == NULL || client->bytes_up.count == 0)
+        return true;
+    const int64_t now = monotonic_ns();
+    bucket_charge(&s->budget->bytes_up, &client->bytes_up, sent - s->charged_bytes, now);
+    s->charged_bytes = sent;
+    return !bucket_is_empty(&s->budget->bytes_up, &client->bytes_up, now, &wait_s);
+}
+
+static enum step over_limit(struct session *s)
+{
+    s->cause = CLOSE_LIMIT;
+    return STEP_CLOSE;
+}
+
 /* ---- the request's end ---- */
 
 static void drop_attempt(struct session *s)
@@ -174,6 +232,7 @@ static void end_request(struct session *s, enum close_cause cause)
     end_admission(s, cause);
     drop_attempt(s);
     forget_ticket(s);
+    leave_budget(s);
     leave_configuration(s);
     request_reset(&s->request);
 }
@@ -429,6 +488,8 @@ static enum step enter_judge(struct session *s)
         return refuse(s, outcome);
     if (s->http != NULL && s->http->loops)
         return refuse(s, OUTCOME_LOOP);
+    if (!enter_budget(s))
+        return refuse(s, OUTCOME_LIMIT);
     drop_attempt(s);
     s->attempt = calloc(1, sizeof(*s->attempt));
     if (s->attempt == NULL)
@@ -691,6 +752,8 @@ static void turn_relay(struct session *s)
 static enum step wake_relay(struct session *s)
 {
     turn_relay(s);
+    if (!charge_bytes(s))
+        return over_limit(s);
     if (!relay_is_over(&s->relay))
         return STEP_WAIT;
     s->cause = s->relay.ended_first == RELAY_UPSTREAM ? CLOSE_UPSTREAM : CLOSE_CLIENT;
@@ -835,7 +898,10 @@ static enum step hello_late(struct session *s)
 
 static enum step wake_exchange(struct session *s)
 {
-    switch (exchange_turn(s)) {
+    enum exchange_result result = exchange_turn(s);
+    if (!charge_bytes(s))
+        return over_limit(s);
+    switch (result) {
     case EXCHANGE_WAIT:
         return STEP_WAIT;
     case EXCHANGE_NEXT:

@@ -9,6 +9,7 @@
 #define SESSION_SESSION_H
 
 #include "dns/resolver.h"
+#include "session/budget.h"
 #include "session/core.h"
 #include "session/http.h"
 #include "session/identity.h"
@@ -79,6 +80,8 @@ struct session {
     struct tenure *tenure;       /* under which the request was judged; NULL between requests */
     struct narrowing *narrowing; /* the same of the sandbox */
     struct identity identity;
+    struct budget *budget;  /* of which this request is one tunnel; NULL: none */
+    uint64_t charged_bytes; /* of bytes_up, so far */
 
     struct attempt *attempt;
     struct name_service *names; /* that was asked; with `query` */

@@ -41,24 +41,10 @@ static void refuse_key(const struct gateway_config *config, const char *section,
     faults_add(faults, FAULT_ERROR, place, "%s: %s not available in this version", key, what);
 }
 
-static void refuse_unbuilt_clients(const struct gateway_config *config, struct faults *faults)
-{
-    for (size_t i = 0; i < config->client_count; i++) {
-        const struct config_client *client = &config->clients[i];
-        if (client->max_tunnels != 0)
-            refuse_key(config, "client", client->name, "max-tunnels", "budgets are", faults);
-        if (client->connect_rate.count != 0)
-            refuse_key(config, "client", client->name, "connect-rate", "budgets are", faults);
-        if (client->bytes_up.count != 0)
-            refuse_key(config, "client", client->name, "bytes-up", "budgets are", faults);
-    }
-}
-
 static void refuse_unbuilt(const struct gateway_config *config, struct faults *faults)
 {
     if (config->audit_format == AUDIT_SQUID)
         refuse_key(config, "gateway", "", "audit-format", "squid is", faults);
-    refuse_unbuilt_clients(config, faults);
     for (size_t i = 0; i < config->policy_count; i++)
         if (config->policies[i].filters.count > 0)
             faults_add(faults, FAULT_ERROR, config->policies[i].filters.items[0].place,

@@ -18,10 +18,11 @@ static void *allocate(size_t size)
     return p;
 }
 
-static struct tenure *tenure_create(struct snapshot *snapshot)
+static struct tenure *tenure_create(struct snapshot *snapshot, struct budget **budgets)
 {
     struct tenure *tenure = allocate(sizeof(*tenure));
     tenure->snapshot = snapshot_take(snapshot);
+    tenure->budgets = budgets;
     tenure->users = 1;
     return tenure;
 }
@@ -37,6 +38,7 @@ void tenure_leave(struct tenure *tenure)
     if (tenure == NULL || --tenure->users > 0)
         return;
     snapshot_release(tenure->snapshot);
+    free(tenure->budgets);
     free(tenure);
 }
 
@@ -321,10 +323,10 @@ void worker_end(struct worker *worker)
 /* ---- reload ---- */
 
 int worker_prepare(struct worker *worker, struct snapshot *snapshot, struct listener **listeners,
-                   struct srt_err *err)
+                   struct budget **budgets, struct srt_err *err)
 {
     assert(worker->prepared == NULL);
-    worker->prepared = tenure_create(snapshot);
+    worker->prepared = tenure_create(snapshot, budgets);
     worker->prepared_listeners = listeners;
     worker->prepared_names = name_service_create(worker->loop, snapshot->config, err);
     return worker->prepared_names != NULL ? 0 : -1;

@@ -139,6 +139,16 @@ static struct listener **copy_listeners(const struct snapshot *snapshot,
     return copy;
 }
 
+static struct budget **find_budgets(struct workers *team, const struct gateway_config *config)
+{
+    struct budget **found = calloc(config->client_count + 1, sizeof(struct budget *));
+    if (found == NULL)
+        abort();
+    for (size_t i = 0; i < config->client_count; i++)
+        found[i] = budgets_find(&team->budgets, config->clients[i].name);
+    return found;
+}
+
 static bool run_stop(struct errand *errand)
 {
     ev_break(errand->worker->loop, EVBREAK_ALL);
@@ -150,6 +160,7 @@ static void free_team(struct workers *team)
     for (unsigned i = 0; i < team->count; i++)
         worker_end(&team->all[i]);
     mailbox_end(&team->control);
+    budgets_free(&team->budgets);
     free(team->all);
     free(team);
 }
@@ -191,7 +202,8 @@ static int init_workers(struct workers *team, const struct workers_config *confi
             return -1;
         /* As a reload does it, so that there is one way in. */
         if (worker_prepare(&team->all[i], config->snapshot,
-                           copy_listeners(config->snapshot, config->listeners), err) != 0)
+                           copy_listeners(config->snapshot, config->listeners),
+                           find_budgets(team, config->snapshot->config), err) != 0)
             return -1;
         worker_commit(&team->all[i]);
     }
@@ -238,6 +250,7 @@ unsigned workers_count(const struct workers *team)
 struct preparation {
     struct snapshot *snapshot;
     struct listener **listeners;
+    struct budget **budgets;
 };
 
 static bool run_prepare(struct errand *errand)
@@ -245,8 +258,10 @@ static bool run_prepare(struct errand *errand)
     struct srt_err err;
     struct preparation *preparation = errand->data;
     struct listener **listeners = preparation->listeners;
+    struct budget **budgets = preparation->budgets;
     preparation->listeners = NULL;
-    if (worker_prepare(errand->worker, preparation->snapshot, listeners, &err) != 0)
+    preparation->budgets = NULL;
+    if (worker_prepare(errand->worker, preparation->snapshot, listeners, budgets, &err) != 0)
         errand->error = strdup(err.text);
     return true;
 }
@@ -260,6 +275,7 @@ static void dispose_preparation(struct errand *errand)
         free(preparation->listeners);
     }
     snapshot_release(preparation->snapshot);
+    free(preparation->budgets);
     free(preparation);
 }
 
@@ -288,6 +304,7 @@ void workers_prepare(struct workers *team, struct snapshot *snapshot,
             abort();
         preparation->snapshot = snapshot_take(snapshot);
         preparation->listeners = copy_listeners(snapshot, listeners);
+        preparation->budgets = find_budgets(team, snapshot->config);
         errand->data = preparation;
         errand->collect = collect_error;
         errand->dispose = dispose_preparation;

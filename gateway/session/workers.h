@@ -2,6 +2,7 @@
 #ifndef SESSION_WORKERS_H
 #define SESSION_WORKERS_H
 
+#include "session/budget.h"
 #include "session/core.h"
 
 struct workers {
@@ -11,7 +12,8 @@ struct workers {
     struct audit *audit;
     void (*on_denial)(void *arg, const struct denial *denial);
     void *arg;
-    unsigned next_worker; /* that a sandbox is pinned to */
+    struct budgets budgets; /* one for each name that a [client] has had */
+    unsigned next_worker;   /* that a sandbox is pinned to */
     char loop_token[17];
     atomic_uint connections;
     atomic_uint denials_waiting;

@@ -91,7 +91,7 @@ class Talk:
         headers = list(headers)
         if not any(name.lower() == "host" for name, _ in headers):
             target = line.split(" ")[1]
-            host = target.split("://", 1)[1].split("/", 1)[0] if "://" in target else target
+            host = re.split("[/?]", target.split("://", 1)[1], maxsplit=1)[0] if "://" in target else target
             headers.insert(0, ("Host", host))
         body = as_bytes(body)
         if body and not any(name.lower() in ("content-length", "transfer-encoding")
