@@ -17,14 +17,6 @@ void http_free(struct http *http)
     free(http);
 }
 
-static char *copy_text(struct str text)
-{
-    char *copy = strndup(text.p, text.len);
-    if (copy == NULL)
-        abort();
-    return copy;
-}
-
 static bool has_token(struct str list, struct str token)
 {
     for (size_t i = 0; i + token.len <= list.len; i++)
@@ -311,9 +303,9 @@ static void note_request(struct session *session, const struct http_request *hea
     if (head->target_is_set)
         request->target = head->to;
     if (!http->connect) {
-        request->method = copy_text(head->method);
+        request->method = request_copy_text(head->method);
         if (head->path.p != NULL)
-            request->path = copy_text(head->path);
+            request->path = request_copy_text(head->path);
     }
 }
 

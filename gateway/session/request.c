@@ -2,6 +2,16 @@
 
 #include <stdlib.h>
 
+char *request_copy_text(struct str text)
+{
+    char *copy = malloc(text.len + 1);
+    if (copy == NULL)
+        abort();
+    memcpy(copy, text.p, text.len);
+    copy[text.len] = '\0';
+    return copy;
+}
+
 void request_reset(struct request *request)
 {
     free(request->host_text);
@@ -14,10 +24,7 @@ void request_reset(struct request *request)
 void request_set_host_text(struct request *request, struct str host, uint16_t port)
 {
     free(request->host_text);
-    request->host_text = malloc(host.len + 1);
-    if (request->host_text == NULL)
-        abort();
-    memcpy(request->host_text, host.p, host.len);
+    request->host_text = request_copy_text(host);
     request->host_text_len = host.len;
     request->port_text = port;
 }

@@ -52,6 +52,9 @@ struct request {
     uint64_t bytes_up, bytes_down;
 };
 
+/* A NUL-terminated copy; what is behind the view is not looked at. */
+char *request_copy_text(struct str text);
+
 void request_reset(struct request *request);
 void request_set_host_text(struct request *request, struct str host, uint16_t port);
 

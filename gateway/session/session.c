@@ -788,7 +788,7 @@ static enum step judge_hello(struct session *s, const struct hello *hello)
         return end_tunnel(s, OUTCOME_SNI_MISMATCH, NULL, true);
     if (hello->has_name) {
         free(s->request.sni);
-        s->request.sni = strndup(hello->name.text, hello->name.len);
+        s->request.sni = request_copy_text(name_str(&hello->name));
     }
     if (chain_judge_sni(&chain, &question, &s->request.decision,
                         hello->has_name ? &hello->name : NULL) != OUTCOME_ALLOWED)
