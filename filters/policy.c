@@ -77,8 +77,9 @@ void policy_free(struct policy *policy)
 struct builder {
     struct policy *policy;
     struct faults *faults;
-    size_t rules, bytes; /* planned */
-    char *text;          /* where the next rule's text goes */
+    struct faults elsewhere; /* of inherited rules: said once, where they are written */
+    size_t rules, bytes;     /* planned */
+    char *text;              /* where the next rule's text goes */
 };
 
 static void plan(struct builder *builder, size_t rules, size_t bytes)
@@ -119,7 +120,9 @@ static struct rule *next_rule(struct builder *builder)
 static struct policy *finish(struct builder *builder, size_t errors_before)
 {
     struct policy *policy = builder->policy;
-    if (builder->faults->errors > errors_before) {
+    bool good = builder->faults->errors == errors_before && builder->elsewhere.errors == 0;
+    faults_free(&builder->elsewhere);
+    if (!good) {
         policy_free(policy);
         return NULL;
     }
@@ -128,10 +131,10 @@ static struct policy *finish(struct builder *builder, size_t errors_before)
 }
 
 static struct origin *add_origin(struct policy *policy, char *prefix, const char *suffix,
-                                 const char *file)
+                                 const char *file, bool inherited)
 {
     struct origin *origin = must_alloc(1, sizeof(*origin));
-    origin->shown = (struct rule_origin){prefix, suffix, must_strdup(file)};
+    origin->shown = (struct rule_origin){prefix, suffix, must_strdup(file), inherited};
     SLIST_INSERT_HEAD(&policy->origins, origin, next);
     return origin;
 }
@@ -159,12 +162,14 @@ static const struct rule_origin *ini_origin(struct policy *policy, const struct 
                                             const char *file)
 {
     bool section = strcmp(file, of->place.file) == 0;
+    bool inherited = strcmp(of->name, policy->name) != 0;
     autofree char *prefix = must_format("%s:", section ? of->name : base_name(file));
     struct origin *origin;
     SLIST_FOREACH(origin, &policy->origins, next)
-    if (strcmp(origin->shown.file, file) == 0 && strcmp(origin->shown.prefix, prefix) == 0)
+    if (origin->shown.inherited == inherited && strcmp(origin->shown.file, file) == 0 &&
+        strcmp(origin->shown.prefix, prefix) == 0)
         return &origin->shown;
-    return &add_origin(policy, steal_ptr(prefix), "", file)->shown;
+    return &add_origin(policy, steal_ptr(prefix), "", file, inherited)->shown;
 }
 
 static void add_rules(struct builder *builder, const struct config_policy *from,
@@ -178,8 +183,9 @@ static void add_rules(struct builder *builder, const struct config_policy *from,
             file = item->place.file;
             origin = ini_origin(builder->policy, from, file);
         }
+        struct faults *faults = origin->inherited ? &builder->elsewhere : builder->faults;
         if (rule_parse(next_rule(builder), effect, RULE_INI, keep_text(builder, item->text), origin,
-                       item->place.line, item->place, builder->faults))
+                       item->place.line, item->place, faults))
             builder->policy->count++;
     }
 }
@@ -323,7 +329,7 @@ static void add_settings(struct builder *builder, const struct settings_list *li
 {
     struct policy *policy = builder->policy;
     const struct rule_origin *origin =
-        &add_origin(policy, must_format("%s:%s[", policy->name, key), "]", file)->shown;
+        &add_origin(policy, must_format("%s:%s[", policy->name, key), "]", file, false)->shown;
     for (size_t i = 0; i < list->count; i++) {
         const struct settings_text *item = &list->items[i];
         const char *text = keep_text(builder, str_of(item->text));
@@ -388,6 +394,11 @@ const struct rule *policy_rule_at(const struct policy *policy, size_t index)
 {
     assert(index < policy->count);
     return &policy->rules[index];
+}
+
+const struct index *policy_index(const struct policy *policy)
+{
+    return &policy->index;
 }
 
 bool policy_is_settings(const struct policy *policy)

@@ -39,7 +39,8 @@ struct ruling {
 };
 
 /* From a [policy] section; `all` gives the policies that `inherit` names: their rules come first,
- * each policy's once, and nothing else of theirs is taken over. */
+ * each policy's once, and nothing else of theirs is taken over. Faults of inherited rules are added
+ * when the policy that wrote them is compiled, not here; NULL all the same. */
 struct policy *policy_compile(const struct config_policy *config, const struct gateway_config *all,
                               struct faults *faults);
 /* From the `network` lists of settings; named "settings" unless `name` is given. Absent lists allow
@@ -57,6 +58,7 @@ const struct rule *policy_rule_at(const struct policy *policy, size_t index);
 /* Made from settings: next steps name `network.allowedDomains` instead of rules. */
 bool policy_is_settings(const struct policy *policy);
 bool policy_private_allowed(const struct policy *policy);
+const struct index *policy_index(const struct policy *policy); /* filters/index.h */
 
 /*
  * Name, port, front, method and path. Never looks at addresses a name resolves to.

@@ -722,22 +722,53 @@ bool rule_is_literal(const struct rule *rule)
     return rule->host == RULE_CIDR && rule->cidr.len == (rule->cidr.base.family == 4 ? 32 : 128);
 }
 
-bool rule_has_port(const struct rule *rule, uint16_t port)
+/* The ports of a rule as ranges; returns how many. */
+static size_t port_ranges(const struct rule *rule, const struct port_range **ranges)
 {
+    static const struct port_range all[] = {{1, UINT16_MAX}}, web[] = {{80, 80}, {443, 443}};
     switch (rule->ports) {
     case RULE_PORTS_ALL:
-        return true;
+        *ranges = all;
+        return 1;
     case RULE_PORTS_WEB:
-        return port == 80 || port == 443;
+        *ranges = web;
+        return 2;
     case RULE_PORTS_RANGE:
-        return rule->range.first <= port && port <= rule->range.last;
+        *ranges = &rule->range;
+        return 1;
     case RULE_PORTS_LIST:
-        for (size_t i = 0; i < rule->extra->port_count; i++)
-            if (rule->extra->ports[i].first <= port && port <= rule->extra->ports[i].last)
-                return true;
-        return false;
+        *ranges = rule->extra->ports;
+        return rule->extra->port_count;
     }
+    return 0;
+}
+
+bool rule_has_port(const struct rule *rule, uint16_t port)
+{
+    const struct port_range *ranges;
+    size_t count = port_ranges(rule, &ranges);
+    for (size_t i = 0; i < count; i++)
+        if (ranges[i].first <= port && port <= ranges[i].last)
+            return true;
     return false;
+}
+
+/* Each range within one range is enough for a hint; ranges that only join up are not looked for. */
+bool rule_ports_within(const struct rule *rule, const struct rule *of)
+{
+    const struct port_range *ranges;
+    size_t count = port_ranges(rule, &ranges);
+    const struct port_range *outer;
+    size_t outer_count = port_ranges(of, &outer);
+    for (size_t i = 0; i < count; i++) {
+        size_t k = 0;
+        while (k < outer_count &&
+               (ranges[i].first < outer[k].first || ranges[i].last > outer[k].last))
+            k++;
+        if (k == outer_count)
+            return false;
+    }
+    return true;
 }
 
 bool rule_has_front(const struct rule *rule, enum front front)

@@ -47,6 +47,7 @@ struct rule_origin {
     char *prefix;
     const char *suffix;
     char *file;
+    bool inherited; /* the policy that wrote them is another one, which answers for their faults */
 };
 
 /* What most rules do not have. */
@@ -130,6 +131,8 @@ const char *rule_key(const struct rule *rule);
 bool rule_is_literal(const struct rule *rule);
 /* Conditions of its own. A rule past its `until` matches nothing. */
 bool rule_has_port(const struct rule *rule, uint16_t port);
+/* Every port of `rule` is one of `of`. */
+bool rule_ports_within(const struct rule *rule, const struct rule *of);
 bool rule_has_front(const struct rule *rule, enum front front);
 bool rule_has_method(const struct rule *rule, struct str method);
 bool rule_expired(const struct rule *rule, int64_t now);

@@ -1,0 +1,261 @@
+#include "filters/lint.h"
+
+#include "filters/guard.h"
+#include "filters/index.h"
+#include "srt/cleanup.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+
+struct lint {
+    const struct policy *policy;
+    const struct gateway_config *config;
+    const struct config_policy *section;
+    int64_t now;
+    struct faults *faults;
+    bool said_unclear; /* once is enough: it is the same for every rule */
+};
+
+__attribute__((format(printf, 3, 4))) static void
+warn(const struct lint *lint, const struct rule *rule, const char *format, ...)
+{
+    char message[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof(message), format, args);
+    va_end(args);
+    struct place place = {rule->origin->file, rule->number, 0};
+    faults_add(lint->faults, FAULT_WARNING, place, "rule `%s = %.200s`: %s", rule_key(rule),
+               rule->text, message);
+}
+
+/* -- rules that can never match -- */
+
+/* Fronts of `rule` that `of` leaves out. */
+static bool fronts_within(const struct rule *rule, const struct rule *of)
+{
+    uint32_t fronts = rule->extra != NULL ? rule->extra->fronts : 0;
+    uint32_t outer = of->extra != NULL ? of->extra->fronts : 0;
+    return outer == 0 || (fronts != 0 && (fronts & ~outer) == 0);
+}
+
+/* Every request that the allow rule fits is denied by this one. */
+static bool beats(const struct rule *deny, const struct rule *allow)
+{
+    return deny->effect == RULE_DENY && deny->scope == RULE_REQUESTS &&
+           deny->mode == RULE_ENFORCE && !rule_needs_clear(deny) &&
+           (deny->extra == NULL || deny->extra->until == 0) && rule_ports_within(allow, deny) &&
+           fronts_within(allow, deny);
+}
+
+/* A request that only just fits the host of a rule, so that what the index finds for it covers all.
+ */
+static struct target least_target(const struct rule *rule)
+{
+    struct target target = {.is_addr = rule->host == RULE_CIDR};
+    struct str name = target.is_addr || rule->host == RULE_ANY ? STR("") : rule_name(rule);
+    const char *label = rule->host == RULE_BELOW && name.len + 2 <= NAME_MAX_LEN ? "a." : "";
+    if (target.is_addr)
+        target.addr = rule->cidr.base;
+    else
+        target.name.len = (uint8_t)snprintf(target.name.text, sizeof(target.name.text), "%s%.*s",
+                                            label, STR_ARG(name));
+    return target;
+}
+
+/* Whether the host part of `outer`, found for least_target(rule), covers that of `rule`. */
+static bool host_covers(const struct rule *outer, const struct rule *rule)
+{
+    switch (outer->host) {
+    case RULE_ANY:
+        return true;
+    case RULE_BELOW:
+        return rule->host == RULE_NAME || rule->host == RULE_BELOW;
+    case RULE_NAME:
+        return rule->host == RULE_NAME;
+    case RULE_CIDR:
+        return rule->host == RULE_CIDR && outer->cidr.len <= rule->cidr.len;
+    }
+    return false;
+}
+
+static const struct rule *find_deny(const struct lint *lint, const struct rule *allow)
+{
+    const struct index *index = policy_index(lint->policy);
+    const struct rule *heads[INDEX_MAX_HEADS];
+    struct target target = least_target(allow);
+    size_t count = index_find(index, &target, heads);
+    for (size_t i = 0; i < count; i++)
+        for (const struct rule *rule = heads[i]; rule != NULL; rule = index_next(index, rule))
+            if (host_covers(rule, allow) && beats(rule, allow))
+                return rule;
+    return NULL;
+}
+
+static void lint_shadowed(const struct lint *lint, const struct rule *rule)
+{
+    char id[RULE_ID_MAX];
+    const struct rule *deny = rule->effect == RULE_ALLOW ? find_deny(lint, rule) : NULL;
+    if (deny != NULL)
+        warn(lint, rule, "it never allows anything: `deny = %.200s` (%s) beats it", deny->text,
+             rule_id(deny, id));
+}
+
+static void lint_expired(const struct lint *lint, const struct rule *rule)
+{
+    if (rule_expired(rule, lint->now))
+        warn(lint, rule, "its until= has passed, so it matches nothing");
+}
+
+static void lint_unclear(struct lint *lint, const struct rule *rule)
+{
+    if (lint->said_unclear || !rule_needs_clear(rule))
+        return;
+    lint->said_unclear = true;
+    warn(lint, rule,
+         "method= and path= are only judged on requests in clear: on a CONNECT or SOCKS5 tunnel "
+         "(all "
+         "of https) such a rule %s nothing",
+         rule->effect == RULE_ALLOW ? "allows" : "denies");
+}
+
+/* -- rules that do something else than they seem to -- */
+
+static bool apex_is_allowed(const struct lint *lint, const struct rule *wildcard)
+{
+    const struct index *index = policy_index(lint->policy);
+    const struct rule *heads[INDEX_MAX_HEADS];
+    struct target apex = {0};
+    struct str name = rule_name(wildcard);
+    apex.name.len = (uint8_t)name.len;
+    memcpy(apex.name.text, name.p, name.len);
+    size_t count = index_find(index, &apex, heads);
+    for (size_t i = 0; i < count; i++)
+        for (const struct rule *rule = heads[i]; rule != NULL; rule = index_next(index, rule))
+            if (rule->effect == RULE_ALLOW)
+                return true;
+    return false;
+}
+
+static void lint_wildcard(const struct lint *lint, const struct rule *rule)
+{
+    if (rule->effect != RULE_ALLOW)
+        return;
+    if (rule->host == RULE_ANY)
+        warn(lint, rule, "it covers every host name there is");
+    if (rule->host != RULE_BELOW)
+        return;
+    struct str name = rule_name(rule);
+    if (memchr(name.p, '.', name.len) == NULL)
+        warn(lint, rule, "it covers everything below the top-level name %.*s", STR_ARG(name));
+    else if (!apex_is_allowed(lint, rule))
+        warn(lint, rule,
+             "`*.%.*s` leaves out %.*s itself; if that is meant too, add `allow = %.*s`",
+             STR_ARG(name), STR_ARG(name), STR_ARG(name));
+}
+
+/* A request for a literal in this range meets the address guard, which the rule does not silence.
+ */
+static bool guard_denies(const struct lint *lint, const struct rule *range, enum addr_class *class)
+{
+    static const struct guard_host nowhere;
+    struct target target = {.is_addr = true, .port = 443, .addr = range->cidr.base};
+    struct ruling ruling = {.policy = lint->policy, .allow = range, .now = lint->now};
+    *class = guard_check(&nowhere, &ruling, &target, &target.addr).class;
+    return *class != ADDR_PUBLIC && *class != ADDR_DENIED;
+}
+
+static void lint_addresses(const struct lint *lint, const struct rule *rule)
+{
+    enum addr_class class;
+    if (rule->effect != RULE_ALLOW || rule->host != RULE_CIDR)
+        return;
+    if (addr_classify(&rule->cidr.base) == ADDR_METADATA)
+        warn(lint, rule, "it opens a cloud metadata address, where credentials are to be had");
+    else if (rule->scope == RULE_REQUESTS && !rule_is_literal(rule) &&
+             guard_denies(lint, rule, &class))
+        warn(lint, rule,
+             "the address guard still denies %s in it: only a single address, allow-addresses or "
+             "private-addresses make an exception",
+             addr_class_text(class));
+    else if (rule->scope == RULE_REQUESTS && !rule_is_literal(rule))
+        warn(lint, rule,
+             "a range matches requests for addresses, never names that resolve into it (see to=)");
+}
+
+static void lint_to(const struct lint *lint, const struct rule *rule)
+{
+    for (size_t i = 0; rule_has_to(rule) && i < rule->extra->to_count; i++)
+        if (rule->extra->to[i].len == 0)
+            warn(lint, rule, "its to= makes an exception for every address, loopback included");
+}
+
+static void lint_rules(struct lint *lint)
+{
+    for (size_t i = 0; i < policy_rule_count(lint->policy); i++) {
+        const struct rule *rule = policy_rule_at(lint->policy, i);
+        if (rule->origin->inherited)
+            continue;
+        lint_addresses(lint, rule);
+        if (rule->scope != RULE_REQUESTS)
+            continue;
+        lint_shadowed(lint, rule);
+        lint_expired(lint, rule);
+        lint_unclear(lint, rule);
+        lint_wildcard(lint, rule);
+        lint_to(lint, rule);
+    }
+}
+
+/* -- policies -- */
+
+static bool is_named(const char *name, const char *policy)
+{
+    return name != NULL && strcmp(name, policy) == 0;
+}
+
+static bool is_used(const struct gateway_config *config, const char *policy)
+{
+    for (size_t i = 0; i < config->listen_count; i++)
+        if (is_named(config->listens[i].policy, policy))
+            return true;
+    for (size_t i = 0; i < config->client_count; i++)
+        if (is_named(config->clients[i].policy, policy))
+            return true;
+    for (size_t i = 0; i < config->policy_count; i++)
+        for (size_t k = 0; k < config->policies[i].inherit.count; k++)
+            if (str_eq(config->policies[i].inherit.items[k].text, str_of(policy)))
+                return true;
+    return false;
+}
+
+static void lint_policy(const struct lint *lint)
+{
+    const struct config_policy *section = lint->section;
+    if (section->fallback == DEFAULT_ALLOW)
+        faults_add(lint->faults, FAULT_WARNING, section->place,
+                   "[policy %s] default = allow: every host is reachable that no rule denies",
+                   section->name);
+    if (!is_used(lint->config, section->name))
+        faults_add(lint->faults, FAULT_WARNING, section->place,
+                   "[policy %s] is used by no listener, client or other policy", section->name);
+}
+
+void lint_configuration(const struct gateway_config *config, struct policy *const *policies,
+                        int64_t now, struct faults *faults)
+{
+    bool said_unclear = false;
+    for (size_t i = 0; i < config->policy_count; i++) {
+        struct lint lint = {
+            .policy = policies[i],
+            .config = config,
+            .section = &config->policies[i],
+            .now = now,
+            .faults = faults,
+            .said_unclear = said_unclear,
+        };
+        lint_policy(&lint);
+        lint_rules(&lint);
+        said_unclear = lint.said_unclear;
+    }
+}

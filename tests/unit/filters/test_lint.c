@@ -1,0 +1,143 @@
+#include "filters/lint.h"
+#include "lines.h"
+
+enum { NOW = 1000 };
+
+/* Everything lint says about one configuration, one line each, as `check` would print it. */
+static char *said(const char *text)
+{
+    struct faults faults = {0};
+    struct gateway_config *config = gateway_config_read_text("gw.ini", str_of(text), &faults);
+    assert_non_null(config);
+    struct policy **policies = calloc(config->policy_count, sizeof(*policies));
+    for (size_t i = 0; i < config->policy_count; i++)
+        assert_non_null(policies[i] = policy_compile(&config->policies[i], config, &faults));
+    lint_configuration(config, policies, NOW, &faults);
+    char *out = NULL;
+    size_t size;
+    FILE *file = open_memstream(&out, &size);
+    faults_print(&faults, file);
+    fclose(file);
+    assert_int_equal(faults.errors, 0);
+    faults_free(&faults);
+    for (size_t i = 0; i < config->policy_count; i++)
+        policy_free(policies[i]);
+    free(policies);
+    gateway_config_free(config);
+    return out;
+}
+
+#define USED "[listen l]\naddress = 127.0.0.1:1\npolicy = p\n[policy p]\n"
+
+static void assert_said(const char *rules, const char *want)
+{
+    char *text, *out;
+    assert_true(asprintf(&text, USED "%s\n", rules) > 0);
+    out = said(text);
+    if (want[0] == '\0' ? out[0] != '\0' : strstr(out, want) == NULL)
+        fail_msg("%s\nsaid: %s\nwanted: %s", rules, out, want);
+    free(out);
+    free(text);
+}
+
+static void test_nothing_to_say(void **state)
+{
+    (void)state;
+    assert_said("allow = a.test\nallow = *.a.test\ndeny = b.a.test\ndeny = *:25", "");
+    assert_said("allow = 127.0.0.1:80\nallow = [::1]:80\nallow = 8.8.8.8", "");
+    assert_said("allow-addresses = 127.0.0.0/8\ndeny-addresses = 10.0.0.0/8\nallow = a.test", "");
+}
+
+static void test_rules_that_can_never_match(void **state)
+{
+    (void)state;
+    assert_said("allow = a.test\ndeny = a.test",
+                "gw.ini:5: warning: rule `allow = a.test`: it never allows anything: "
+                "`deny = a.test` (p:6) beats it");
+    assert_said("allow = a.b.test:443\ndeny = *.test:400-500", "`deny = *.test:400-500`");
+    assert_said("allow = a.test\ndeny = *", "`deny = *` (p:6)");
+    assert_said("allow = *.b.a.test\nallow = b.a.test\ndeny = *.a.test",
+                "rule `allow = *.b.a.test`");
+    assert_said("allow = *.b.a.test\nallow = b.a.test\ndeny = *.b.a.test",
+                "`allow = *.b.a.test`: it n");
+    assert_said("allow = 8.8.8.8\ndeny = 8.8.8.0/24", "never allows");
+    assert_said("allow = a.test until=1970-01-01T00:16:40Z", "until= has passed");
+    /* Not beaten: another port, another front, a condition, a report, a narrower host. */
+    assert_said("allow = a.test\ndeny = a.test:443", "");
+    assert_said("allow = a.test\ndeny = a.test front=socks5", "");
+    assert_said("allow = a.test\ndeny = a.test mode=report", "");
+    assert_said("allow = a.test\ndeny = a.test until=2030-01-01T00:00:00Z", "");
+    assert_said("allow = b.a.test\nallow = *.b.a.test\ndeny = a.b.a.test", "");
+    assert_said("allow = a.test until=2030-01-01T00:00:00Z", "");
+}
+
+static void test_clear_requests_are_mentioned_once(void **state)
+{
+    (void)state;
+    char *out = said(USED "allow = a.test method=GET\nallow = b.test path=/x\n[policy q]\n"
+                          "allow = c.test method=GET\n[client c]\nuid = 1\npolicy = q\n");
+    assert_non_null(
+        strstr(out, "gw.ini:5: warning: rule `allow = a.test method=GET`: method= and "));
+    assert_null(strstr(strstr(out, "method= and") + 1, "method= and"));
+    free(out);
+    assert_said("allow = a.test\ndeny = a.test method=POST", "such a rule denies nothing");
+}
+
+static void test_rules_that_seem_to_do_something_else(void **state)
+{
+    (void)state;
+    assert_said("allow = *.a.test",
+                "leaves out a.test itself; if that is meant too, add `allow = a.test`");
+    assert_said("allow = *.test", "everything below the top-level name test");
+    assert_said("allow = *:443", "every host name");
+    assert_said("allow = 169.254.169.254", "cloud metadata");
+    assert_said("allow-addresses = 169.254.169.254", "cloud metadata");
+    assert_said("allow = 10.0.0.0/8", "guard still denies a private address");
+    assert_said("allow = 8.8.0.0/16", "never names that resolve into it");
+    assert_said("private-addresses = allow\nallow = 10.0.0.0/8", "never names that resolve");
+    assert_said("allow = a.test to=0.0.0.0/0", "loopback included");
+    assert_said("default = allow", "gw.ini:4: warning: [policy p] default = allow");
+}
+
+static void test_policies_that_nobody_uses(void **state)
+{
+    (void)state;
+    char *out = said(USED "inherit = base\n[policy base]\nallow = *.a.test\n[policy lonely]\n");
+    assert_non_null(strstr(out, "gw.ini:8: warning: [policy lonely] is used by no"));
+    assert_null(strstr(out, "[policy base]"));
+    /* Of inherited rules only the policy that wrote them speaks. */
+    char *first = strstr(out, "leaves out");
+    assert_non_null(first);
+    assert_null(strstr(first + 1, "leaves out"));
+    free(out);
+}
+
+/* The same for faults: one line for one mistake, however many policies inherit it. */
+static void test_inherited_faults_are_said_once(void **state)
+{
+    (void)state;
+    struct faults faults = {0};
+    struct gateway_config *config = gateway_config_read_text(
+        "gw.ini", STR("[policy p]\ninherit = base\nallow = b.test\n[policy base]\nallow = *.com\n"),
+        &faults);
+    assert_non_null(config);
+    for (size_t i = 0; i < config->policy_count; i++)
+        assert_null(policy_compile(&config->policies[i], config, &faults));
+    assert_int_equal(faults.errors, 1);
+    assert_int_equal(faults.items[0].line, 5);
+    faults_free(&faults);
+    gateway_config_free(config);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing_to_say),
+        cmocka_unit_test(test_rules_that_can_never_match),
+        cmocka_unit_test(test_clear_requests_are_mentioned_once),
+        cmocka_unit_test(test_rules_that_seem_to_do_something_else),
+        cmocka_unit_test(test_policies_that_nobody_uses),
+        cmocka_unit_test(test_inherited_faults_are_said_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
