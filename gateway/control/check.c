@@ -1,6 +1,19 @@
 #include "control/command.h"
 
+#include "filters/lint.h"
+
 #include <string.h>
+
+/* What is valid but probably not meant; returns how much of it there was. */
+static size_t say_lint(const struct snapshot *snapshot)
+{
+    struct faults faults = {0};
+    lint_configuration(snapshot->config, snapshot->policies, snapshot->loaded, &faults);
+    faults_print(&faults, stderr);
+    size_t count = faults.count;
+    faults_free(&faults);
+    return count;
+}
 
 int command_check(const struct command *self, int argc, char **argv)
 {
@@ -25,6 +38,7 @@ int command_check(const struct command *self, int argc, char **argv)
         command_load(path != NULL ? path : command_default_config(), &warnings);
     if (snapshot == NULL)
         return EXIT_CONFIG;
+    warnings += say_lint(snapshot);
     size_t rules = 0;
     for (size_t i = 0; i < snapshot->config->policy_count; i++)
         rules += policy_rule_count(snapshot->policies[i]);
