@@ -77,9 +77,8 @@ void policy_free(struct policy *policy)
 struct builder {
     struct policy *policy;
     struct faults *faults;
-    struct faults elsewhere; /* of inherited rules: said once, where they are written */
-    size_t rules, bytes;     /* planned */
-    char *text;              /* where the next rule's text goes */
+    size_t rules, bytes; /* planned */
+    char *text;          /* where the next rule's text goes */
 };
 
 static void plan(struct builder *builder, size_t rules, size_t bytes)
@@ -120,9 +119,7 @@ static struct rule *next_rule(struct builder *builder)
 static struct policy *finish(struct builder *builder, size_t errors_before)
 {
     struct policy *policy = builder->policy;
-    bool good = builder->faults->errors == errors_before && builder->elsewhere.errors == 0;
-    faults_free(&builder->elsewhere);
-    if (!good) {
+    if (builder->faults->errors > errors_before) {
         policy_free(policy);
         return NULL;
     }
@@ -183,9 +180,8 @@ static void add_rules(struct builder *builder, const struct config_policy *from,
             file = item->place.file;
             origin = ini_origin(builder->policy, from, file);
         }
-        struct faults *faults = origin->inherited ? &builder->elsewhere : builder->faults;
         if (rule_parse(next_rule(builder), effect, RULE_INI, keep_text(builder, item->text), origin,
-                       item->place.line, item->place, faults))
+                       item->place.line, item->place, builder->faults))
             builder->policy->count++;
     }
 }
@@ -234,7 +230,8 @@ static void plan_rules(struct builder *builder, const struct config_list *list)
 }
 
 /* `inherit` flattened: every policy once, those that are inherited before those that do. Names that
- * mean nothing and circles are faults of the configuration, found when it was read. */
+ * mean nothing and circles are faults that were found when it was read; here they only do no harm.
+ */
 struct lineage {
     const struct gateway_config *all;
     const struct config_policy **order;

@@ -39,8 +39,8 @@ struct ruling {
 };
 
 /* From a [policy] section; `all` gives the policies that `inherit` names: their rules come first,
- * each policy's once, and nothing else of theirs is taken over. Faults of inherited rules are added
- * when the policy that wrote them is compiled, not here; NULL all the same. */
+ * each policy's once, and nothing else of theirs is taken over. Faults of an
+ * inherited rule are added for every heir (faults_settle() drops repeats). */
 struct policy *policy_compile(const struct config_policy *config, const struct gateway_config *all,
                               struct faults *faults);
 /* From the `network` lists of settings; named "settings" unless `name` is given. Absent lists allow

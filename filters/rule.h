@@ -47,7 +47,7 @@ struct rule_origin {
     char *prefix;
     const char *suffix;
     char *file;
-    bool inherited; /* the policy that wrote them is another one, which answers for their faults */
+    bool inherited; /* the policy that wrote them is another one (filters/lint speaks there) */
 };
 
 /* What most rules do not have. */

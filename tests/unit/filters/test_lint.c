@@ -112,23 +112,6 @@ static void test_policies_that_nobody_uses(void **state)
     free(out);
 }
 
-/* The same for faults: one line for one mistake, however many policies inherit it. */
-static void test_inherited_faults_are_said_once(void **state)
-{
-    (void)state;
-    struct faults faults = {0};
-    struct gateway_config *config = gateway_config_read_text(
-        "gw.ini", STR("[policy p]\ninherit = base\nallow = b.test\n[policy base]\nallow = *.com\n"),
-        &faults);
-    assert_non_null(config);
-    for (size_t i = 0; i < config->policy_count; i++)
-        assert_null(policy_compile(&config->policies[i], config, &faults));
-    assert_int_equal(faults.errors, 1);
-    assert_int_equal(faults.items[0].line, 5);
-    faults_free(&faults);
-    gateway_config_free(config);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -137,7 +120,6 @@ int main(void)
         cmocka_unit_test(test_clear_requests_are_mentioned_once),
         cmocka_unit_test(test_rules_that_seem_to_do_something_else),
         cmocka_unit_test(test_policies_that_nobody_uses),
-        cmocka_unit_test(test_inherited_faults_are_said_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
