@@ -178,7 +178,7 @@ class Addresses(PolicyCase):
                                          f"64:ff9b:1::{high}:{low}", f"2002:{high}:{low}::1", f"::ffff:0:{high}:{low}")):
                 table[f"n{number}k{kind}.test"] = [form]
                 literals.append(form)
-        gw = self.gateway(allow=["*.test", "[::/0]:1-65535"], names=self.name_server(table), allow_addresses=None)
+        gw = self.gateway(allow=["*.test", "[::/0]:1-65535", "0.0.0.0/0:1-65535"], names=self.name_server(table), allow_addresses=None)
         for host in table:
             with self.subTest(host=host, address=table[host]):
                 self.assert_refused(gw.refused_connect(f"{host}:443"), 403, "address-denied")
