@@ -1,0 +1,319 @@
+"""Launchers that attach their sandboxes (include/srt/attach.h), honest and hostile; the launcher is played by the test."""
+
+import json
+import os
+import socket
+import struct
+import unittest
+
+from lab import LabCase, main
+from lab.talk import PATIENCE_S, Talk
+
+
+class Launcher:
+    """One control connection and the listeners that go with it."""
+
+    def __init__(self, path):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(PATIENCE_S)
+        self.sock.connect(path)
+        self.listeners, self.talks = [], []
+
+    def listen(self):
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.listeners.append(listener)
+        return listener
+
+    @staticmethod
+    def frame(message):
+        text = message if isinstance(message, bytes) else json.dumps(message).encode()
+        return struct.pack(">I", len(text)) + text
+
+    def send(self, message, descriptors=()):
+        data = self.frame(message)
+        sent = socket.send_fds(self.sock, [data], [sock.fileno() for sock in descriptors])
+        if sent < len(data):
+            self.sock.sendall(data[sent:])
+
+    def attach(self, name="box", descriptors=None, **more):
+        if descriptors is None:
+            descriptors = [self.listen()]
+        message = {"type": "attach", "version": 1, "name": name, "policy": None, "command": "make",
+                   "listeners": ["proxy"] * len(descriptors), "network": None, **more}
+        self.send(message, descriptors)
+        return self.read()
+
+    def read_exactly(self, count):
+        data = b""
+        while len(data) < count:
+            more = self.sock.recv(count - len(data))
+            if not more:
+                raise EOFError(f"ended after {data!r}")
+            data += more
+        return data
+
+    def read(self):
+        return json.loads(self.read_exactly(struct.unpack(">I", self.read_exactly(4))[0]))
+
+    def at_end(self):
+        """Whether the gateway has closed the connection; what still comes is thrown away."""
+        try:
+            while self.sock.recv(65536):
+                pass
+        except ConnectionResetError:
+            pass
+        return True
+
+    def client(self, number=0):
+        talk = Talk(socket.create_connection(self.listeners[number].getsockname(), PATIENCE_S))
+        self.talks.append(talk)
+        return talk
+
+    def connect(self, authority):
+        talk = self.client()
+        talk.request(f"CONNECT {authority} HTTP/1.1", ())
+        return talk, talk.response(to_method="CONNECT")
+
+    def close(self):
+        self.sock.close()
+        for talk in self.talks:
+            talk.close()
+        for listener in self.listeners:
+            listener.close()
+
+
+class AttachCase(LabCase):
+    def lab(self, more="", **parts):
+        self.good, self.other = self.upstream(name="good.test"), self.upstream(name="other.test")
+        self.control = self.path("control.sock")
+        config = self.config(allow=[self.good.authority, self.other.authority], hosts=[self.good, self.other], more=more, **parts)
+        self.gw = self.gateway(config.replace("control = none", f"control = {self.control}"))
+        return self.gw
+
+    def launcher(self):
+        launcher = Launcher(self.control)
+        self.addCleanup(launcher.close)
+        return launcher
+
+
+class Attaching(AttachCase):
+    def test_M01_the_listener_is_the_identity(self):
+        self.lab()
+        launcher = self.launcher()
+        self.assertEqual(launcher.attach("npm-1"), {"type": "attached", "sandbox": "npm-1", "policy": "main", "generation": 1})
+        tunnel, answer = launcher.connect(self.good.authority)
+        self.assertEqual(answer.status, 200)
+        tunnel.send("x").expect("x")
+        record = self.gw.decision("good.test")
+        self.assertEqual((record["sandbox"], record["policy"], record["verdict"]), ("npm-1", "main", "allow"))
+        attach = self.gw.records("attach")[0]
+        self.assertEqual((attach["sandbox"], attach["command"], attach["peer"]),
+                         ("npm-1", "make", f"uid={os.getuid()},pid={os.getpid()}"))
+
+    def test_M05_the_end_of_the_connection_is_the_end_of_the_sandbox(self):
+        self.lab()
+        launcher = self.launcher()
+        launcher.attach()
+        tunnel, _ = launcher.connect(self.good.authority)
+        tunnel.send("x").expect("x")
+        address = launcher.listeners[0].getsockname()
+        launcher.sock.close()
+        launcher.listeners[0].close()
+        tunnel.expect_eof()
+        self.assertEqual(self.gw.close_record()["cause"], "detach")
+        self.assertEqual(self.gw.wait_for_record(lambda entry: entry["kind"] == "detach")["sandbox"], "box")
+        with self.assertRaises(OSError):
+            socket.create_connection(address, PATIENCE_S)
+        self.assertEqual(self.launcher().attach()["type"], "attached")  # the name is free again
+
+    def test_settings_narrow_and_never_widen(self):
+        self.lab()
+        launcher = self.launcher()
+        launcher.attach(network={"allowedDomains": ["good.test", "elsewhere.test"], "deniedDomains": []})
+        self.assertEqual(launcher.connect(self.good.authority)[1].status, 200)
+        self.assertEqual(launcher.connect(self.other.authority)[1].status, 403)
+        self.assertEqual(launcher.connect("elsewhere.test:443")[1].status, 403)
+
+    def test_an_update_is_in_force_when_it_is_answered(self):
+        self.lab()
+        launcher = self.launcher()
+        launcher.attach()
+        tunnel, _ = launcher.connect(self.good.authority)
+        stays, _ = launcher.connect(self.other.authority)
+        launcher.send({"type": "update", "serial": 7, "network": {"allowedDomains": ["other.test"], "deniedDomains": []}})
+        self.assertEqual(launcher.read(), {"type": "updated", "serial": 7, "generation": 1})
+        tunnel.expect_eof()
+        stays.send("x").expect("x")
+        self.assertEqual(launcher.connect(self.good.authority)[1].status, 403)
+        self.assertEqual(launcher.read()["type"], "denial")
+        launcher.send({"type": "update", "serial": 8, "network": {"allowedDomains": ["*.com"], "deniedDomains": []}})
+        rejected = launcher.read()
+        self.assertEqual((rejected["type"], rejected["serial"]), ("rejected", 8))
+        self.assertIn("*.com", rejected["message"])
+        stays.send("y").expect("y")
+
+    def test_denials_are_told(self):
+        self.lab()
+        launcher = self.launcher()
+        launcher.attach()
+        launcher.connect("evil.test:443")
+        denial = launcher.read()
+        record = self.gw.decision("evil.test")
+        self.assertEqual((denial["type"], denial["host"], denial["port"], denial["front"], denial["reason"], denial["rule"]),
+                         ("denial", "evil.test", 443, "connect", "not-allowed", None))
+        self.assertEqual((denial["request_id"], denial["message"], denial["policy"], denial["missed"]),
+                         (record["id"], record["message"], "main", 0))
+
+    def test_two_sandboxes_do_not_meet(self):
+        self.lab()
+        first, second = self.launcher(), self.launcher()
+        first.attach("first", network={"allowedDomains": ["good.test"], "deniedDomains": []})
+        second.attach("second", network={"allowedDomains": ["other.test"], "deniedDomains": []})
+        self.assertEqual((first.connect(self.good.authority)[1].status, second.connect(self.good.authority)[1].status), (200, 403))
+        self.assertEqual((first.connect(self.other.authority)[1].status, second.connect(self.other.authority)[1].status), (403, 200))
+        taken = self.launcher().attach("second")
+        self.assertEqual(taken["type"], "refused")
+        self.assertIn("second", taken["message"])
+
+    def test_a_reload_reaches_attached_sandboxes(self):
+        self.lab()
+        launcher = self.launcher()
+        launcher.attach()
+        tunnel, _ = launcher.connect(self.good.authority)
+        with open(self.gw.config_path, encoding="utf-8") as file:
+            config = file.read()
+        self.gw.reload(config.replace(f"allow = {self.good.authority}\n", ""))
+        tunnel.expect_eof()
+        self.assertEqual(launcher.connect(self.good.authority)[1].status, 403)
+        self.assertEqual(launcher.connect(self.other.authority)[1].status, 200)
+
+
+class Choosing(AttachCase):
+    def test_one_of_several_policies_must_be_named(self):
+        self.lab(more="[policy build]\nallow = x.test\n")
+        refused = self.launcher().attach()
+        self.assertEqual(refused["type"], "refused")
+        for name in ("main", "build"):
+            self.assertIn(name, refused["message"])
+        self.assertIn("nowhere", self.launcher().attach(policy="nowhere")["message"])
+        self.assertEqual(self.launcher().attach(policy="build")["policy"], "build")
+
+    def test_the_uid_says_which_may_be_named(self):
+        self.lab(more=f"[policy build]\nallow = x.test\n[client me]\nuid = {os.getuid()}\npolicy = build\n")
+        self.assertEqual(self.launcher().attach()["policy"], "build")
+        self.assertIn("main", self.launcher().attach("other", policy="main")["message"])
+        record = self.gw.wait_for_record(lambda entry: entry["kind"] == "attach")
+        self.assertEqual(record["client"], "me")
+
+    def test_another_uid_may_not_attach(self):
+        self.lab(more=f"[client other]\nuid = {os.getuid() + 1}\npolicy = main\n")
+        refused = self.launcher().attach()
+        self.assertEqual(refused["type"], "refused")
+        self.assertIn(str(os.getuid()), refused["message"])
+
+
+class Hostile(AttachCase):
+    def refused(self, launcher, *arguments, **more):
+        answer = launcher.attach(*arguments, **more)
+        self.assertEqual(answer["type"], "refused", answer)
+        self.assertTrue(launcher.at_end())
+        launcher.close()
+        return answer["message"]
+
+    def still_well(self):
+        launcher = self.launcher()
+        self.assertEqual(launcher.attach("well")["type"], "attached")
+        self.assertEqual(launcher.connect(self.good.authority)[1].status, 200)
+
+    def test_only_listening_stream_sockets_are_taken(self):
+        self.lab()
+        left, right = socket.socketpair()
+        unbound, datagram = socket.socket(), socket.socket(type=socket.SOCK_DGRAM)
+        with left, right, unbound, datagram, open(os.devnull, "rb") as file:
+            for wrong in (left, unbound, datagram, file):
+                with self.subTest(wrong=wrong):
+                    self.refused(self.launcher(), descriptors=[wrong])
+        self.still_well()
+
+    def test_a_listener_has_one_owner(self):
+        self.lab()
+        first = self.launcher()
+        first.attach("first")
+        self.assertIn("somebody else", self.refused(self.launcher(), "second", descriptors=first.listeners))
+        launcher = self.launcher()
+        listener = launcher.listen()
+        self.assertIn("somebody else", self.refused(launcher, descriptors=[listener, listener]))
+        self.still_well()
+
+    def test_descriptors_and_listeners_must_agree(self):
+        self.lab()
+        before = self.gw.descriptors()
+        self.refused(self.launcher(), descriptors=[], listeners=["proxy"])
+        launcher = self.launcher()
+        self.refused(launcher, descriptors=[launcher.listen(), launcher.listen()], listeners=["proxy"])
+        launcher = self.launcher()
+        self.refused(launcher, descriptors=[launcher.listen() for _ in range(5)])
+        launcher = self.launcher()
+        self.refused(launcher, descriptors=[launcher.listen() for _ in range(40)], listeners=["proxy"])
+        self.still_well()
+        self.assertLessEqual(self.gw.descriptors(), before + 8)  # what well-being takes; 46 came
+
+    def test_what_is_not_there_is_refused_by_name(self):
+        self.lab()
+        launcher = self.launcher()
+        self.assertIn("transparent", self.refused(launcher, descriptors=[launcher.listen()], listeners=["transparent"]))
+
+    def test_garbage_ends_that_connection_only(self):
+        self.lab()
+        attached = self.launcher()
+        attached.attach("attached")
+        for data in (b"\0\0\0\0", b"\xff\xff\xff\xff", b"GET / HTTP/1.1\r\n\r\n", Launcher.frame(b"{"), Launcher.frame(b"[]"),
+                     Launcher.frame({"type": "update", "serial": 1, "network": {}}), Launcher.frame(b"[" * 100000)):
+            launcher = self.launcher()
+            launcher.sock.sendall(data)
+            with self.subTest(data=data[:40]):
+                self.assertEqual(launcher.read()["type"], "refused")
+                self.assertTrue(launcher.at_end())
+        attached.send({"type": "attach"})
+        self.assertTrue(attached.at_end())
+        self.assertEqual(self.gw.wait_for_record(lambda entry: entry["kind"] == "detach")["sandbox"], "attached")
+        self.still_well()
+
+    def test_a_message_may_come_byte_by_byte(self):
+        self.lab()
+        launcher = self.launcher()
+        data = Launcher.frame({"type": "attach", "version": 1, "name": "slow", "policy": None, "command": None,
+                               "listeners": ["proxy"], "network": None})
+        socket.send_fds(launcher.sock, [data[:1]], [launcher.listen().fileno()])
+        for byte in data[1:]:
+            launcher.sock.sendall(bytes([byte]))
+        self.assertEqual(launcher.read()["sandbox"], "slow")
+
+    def test_silent_connections_keep_nobody_out(self):
+        self.lab()
+        silent = [self.launcher() for _ in range(200)]
+        self.still_well()
+        self.assertTrue(silent[0].at_end())
+
+    def test_a_launcher_that_does_not_read_costs_a_bounded_amount(self):
+        self.lab()
+        launcher = self.launcher()
+        launcher.attach()
+        for _ in range(30):
+            with launcher.client() as client:
+                client.send("GET http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n" * 200)
+                for _ in range(200):
+                    self.assertEqual(client.response().status, 403)
+        told = missed = asked = 0
+        while told + missed < 6000 + asked:
+            denial = launcher.read()
+            told, missed = told + 1, missed + denial["missed"]
+            if told == 1000:  # there is room again: the next one tells what was left out
+                launcher.connect("evil.test:443")
+                asked = 1
+        self.assertEqual(told + missed, 6000 + asked)
+        self.assertGreater(missed, 1000)
+
+
+if __name__ == "__main__":
+    main()
