@@ -44,13 +44,16 @@ int file_read(const char *path, size_t max_bytes, char **bytes, size_t *len, str
 
     /* One byte more than it had when it was opened shows a file that is being written. */
     size_t size = (size_t)st->st_size + 1;
-    autofree char *buffer = grow_check(malloc(size + 1));
-    if (read_all(fd, buffer, size, len) != 0)
-        return srt_err_set(err, "%s", strerror(errno));
-    if (*len == size)
-        return srt_err_set(err, "grew while it was read");
+    char *buffer = grow_check(malloc(size + 1));
+    const char *why = read_all(fd, buffer, size, len) != 0 ? strerror(errno)
+                      : *len == size                       ? "grew while it was read"
+                                                           : NULL;
+    if (why != NULL) {
+        free(buffer);
+        return srt_err_set(err, "%s", why);
+    }
     buffer[*len] = '\0';
-    *bytes = steal_ptr(buffer);
+    *bytes = buffer;
     return 0;
 }
 

@@ -494,9 +494,7 @@ static int compare_name(const void *name, const void *item)
 static struct index index_build(const struct gateway_config *config, const struct section *section)
 {
     struct index index = {.count = *item_count(config, section)};
-    if (index.count == 0)
-        return index;
-    index.items = grow_check(calloc(index.count, sizeof(const void *)));
+    index.items = grow_check(calloc(index.count + 1, sizeof(const void *)));
     for (size_t i = 0; i < index.count; i++)
         index.items[i] = item_at(config, section, i);
     qsort(index.items, index.count, sizeof(const void *), compare_items);
@@ -505,9 +503,8 @@ static struct index index_build(const struct gateway_config *config, const struc
 
 static const void *index_find(const struct index *index, const char *name)
 {
-    const void *const *found = NULL;
-    if (index->count > 0)
-        found = bsearch(name, index->items, index->count, sizeof(const void *), compare_name);
+    const void *const *found =
+        bsearch(name, index->items, index->count, sizeof(const void *), compare_name);
     return found != NULL ? *found : NULL;
 }
 

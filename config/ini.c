@@ -394,14 +394,15 @@ static char *glob_pattern(const char *file, const char *pattern)
 {
     const char *slash = pattern[0] == '/' ? NULL : strrchr(file, '/');
     size_t dir_len = slash != NULL ? (size_t)(slash - file) + 1 : 0;
-    char *out = grow_check(malloc(dir_len * 2 + strlen(pattern) + 1));
+    size_t pattern_size = strlen(pattern) + 1;
+    char *out = grow_check(malloc(dir_len * 2 + pattern_size));
     char *to = out;
     for (size_t i = 0; i < dir_len; i++) {
         if (strchr("*?[]\\", file[i]) != NULL)
             *to++ = '\\';
         *to++ = file[i];
     }
-    strcpy(to, pattern);
+    memcpy(to, pattern, pattern_size);
     return out;
 }
 
