@@ -1,0 +1,820 @@
+"""srt-launch from outside and inside: command line, exit status, signals, terminal, way out, and that
+nothing outlives it. Cases N*, U* and F23-F28 of the launcher."""
+import array
+import json
+import os
+import pty
+import re
+import select
+import signal
+import socket
+import struct
+import subprocess
+import threading
+import time
+import unittest
+
+from fence import Fence, both
+
+
+def until(condition, seconds=20):
+    """Waits for a condition; a test that only needs patience is no test of speed."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def alive(marker):
+    """Processes anywhere whose command line holds the marker."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                if marker.encode() in f.read() and int(pid) != os.getpid():
+                    found.append(int(pid))
+        except OSError:
+            pass
+    return found
+
+
+class FakeGateway:
+    """Speaks include/srt/attach.h from a script: what it answers to an attach message is its argument."""
+
+    def __init__(self, path, answer):
+        self.answer = answer
+        self.seen = []
+        self.listeners = []
+        self.connections = []
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.bind(path)
+        os.chmod(path, 0o777)
+        self.socket.listen()
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                connection, _ = self.socket.accept()
+            except OSError:
+                return
+            self.connections.append(connection)
+            threading.Thread(target=self.talk, args=(connection,), daemon=True).start()
+
+    def talk(self, connection):
+        try:
+            while True:
+                head, control, _, _ = connection.recvmsg(4, socket.CMSG_SPACE(64))
+                for level, kind, data in control:
+                    fds = array.array("i")
+                    fds.frombytes(data[:len(data) - len(data) % fds.itemsize])
+                    self.listeners += [socket.socket(fileno=fd) for fd in fds]
+                if not head:
+                    return
+                length = struct.unpack(">I", head)[0]
+                body = b""
+                while len(body) < length:
+                    body += connection.recv(length - len(body))
+                self.seen.append(json.loads(body))
+                if self.answer is None:
+                    continue
+                if self.seen[-1]["type"] == "attach":
+                    self.send(connection, self.answer)
+                elif self.seen[-1]["type"] == "update":
+                    self.send(connection, {"type": "updated", "serial": self.seen[-1]["serial"],
+                                           "generation": 7 + self.seen[-1]["serial"]})
+        except OSError:
+            pass
+
+    @staticmethod
+    def send(connection, message):
+        body = json.dumps(message).encode()
+        connection.sendall(struct.pack(">I", len(body)) + body)
+
+    def close(self):
+        for s in [self.socket] + self.connections:
+            try:
+                s.shutdown(socket.SHUT_RDWR)  # a thread may still be waiting in it
+            except OSError:
+                pass
+        for s in [self.socket] + self.connections + self.listeners:
+            s.close()
+
+
+ATTACHED = {"type": "attached", "sandbox": "x", "policy": "p", "generation": 1}
+
+
+class Launch(Fence):
+    def start(self, *words, settings=True, **args):
+        options = ["-s", self.settings(), "--egress", "none"] if settings else []
+        self.own()
+        args = {"cwd": self.work, "env": self.environment(), "stdin": subprocess.PIPE,
+                "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **self.popen_args(), **args}
+        process = subprocess.Popen([self.launch, *options, *words], **args)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        return process
+
+
+class CommandLine(Launch):
+    def test_U01_exit_status_is_the_commands(self):
+        for status in (0, 1, 77, 255):
+            self.assertEqual(self.sh(f"exit {status}").returncode, status)
+        for number in (signal.SIGSEGV, signal.SIGTERM, signal.SIGKILL, signal.SIGINT):
+            self.assertEqual(self.sh(f"kill -{int(number)} $$").returncode, 128 + number)
+        self.assertEqual(self.run_in("/no/such/program").returncode, 127)
+        self.assertEqual(self.run_in("no-such-program").returncode, 127)
+        self.assertEqual(self.run_in(self.write("not-executable")).returncode, 126)
+        self.assertEqual(self.run_in(self.work).returncode, 126)
+
+    def test_U02_arguments_arrive_as_they_are(self):
+        words = ["a b", "$(x)", ";", "", "*", "\n", "'", '"', "\\", "-s", "--", ">", "/outside"]
+        self.assertEqual(self.run_in("/usr/bin/printf", "%s\\0", *words).stdout.split("\0")[:-1], words)
+
+    def test_options_end_at_the_first_word(self):
+        result = self.run_plain("-s", self.settings(), "--egress=none", "echo", "-s", "URL", "-v", "--help")
+        self.assertEqual(result.stdout, "-s URL -v --help\n")
+
+    def test_U19_strings_for_a_shell(self):
+        result = self.run_plain("-s", self.settings(), "--egress", "none", "-c", "echo a && echo $1 | tr b c", "n", "b")
+        self.assertEqual(result.stdout, "a\nc\n")
+        result = self.run_in("echo", "a", "&&", "b")
+        self.assertEqual(result.stdout, "a && b\n")
+        result = self.run_in("echo a && echo b")
+        self.assertEqual(result.returncode, 127)
+        self.assertIn("-c", result.stderr)
+
+    def test_faults_are_125_and_nothing_runs(self):
+        good = self.settings()
+        for words, text in [
+            (["--bogus", "touch", "ran"], "--bogus"),
+            (["-s"], "-s"),
+            (["--settings=", "touch", "ran"], "settings"),
+            (["-s", "/nonexistent", "touch", "ran"], "/nonexistent"),
+            (["-s", good, "--egress", "sideways", "touch", "ran"], "sideways"),
+            (["-s", good, "--gateway", "tcp:1.2.3.4", "touch", "ran"], "tcp:1.2.3.4"),
+            (["-s", good, "--gateway", "unix:/nonexistent", "touch", "ran"], "/nonexistent"),
+            (["-s", good, "--control-fd", "99", "touch", "ran"], "99"),
+            (["-s", good, "--control-fd", "x", "touch", "ran"], "control-fd"),
+            (["-s", good, "--policy", "p", "touch", "ran"], "--policy"),
+            (["-s", good], "no command"),
+        ]:
+            result = self.run_plain(*words)
+            self.assertEqual(result.returncode, 125, words)
+            self.assertIn(text, result.stderr)
+        self.assertEqual(os.listdir(self.work), [])
+
+    def test_settings_at_fault_have_a_place(self):
+        path = os.path.join(self.top, "settings.json")
+        for text in ("", "{", "[]", '{"filesystem": {"denyReads": []}}', '{"a":1,"a":2}'):
+            with open(path, "w") as f:
+                f.write(text)
+            result = self.run_plain("-s", path, "touch", "ran")
+            self.assertEqual(result.returncode, 125, text)
+            self.assertRegex(result.stderr, re.escape(path) + r":\d+:\d+|" + re.escape(path) + ":")
+        self.assertEqual(os.listdir(self.work), [])
+
+    def test_U10_without_bwrap_nothing_runs(self):
+        result = self.run_in("/usr/bin/touch", "ran", env=self.environment(PATH="/nonexistent"))
+        self.assertEqual(result.returncode, 125)
+        self.assertIn("apt install bubblewrap", result.stderr)
+        self.assertEqual(os.listdir(self.work), [])
+
+    def test_fake_bwrap_is_found_out(self):
+        fakes = os.path.join(self.top, "bin")
+        os.mkdir(fakes)
+        path = os.path.join(fakes, "bwrap")
+        env = self.environment(PATH=fakes + ":/usr/bin:/bin")
+        for text in ('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done; shift; exec "$@"\n', "#!/bin/sh\nexit 0\n",
+                     "#!/bin/sh\necho no uid map for you >&2; exit 1\n"):
+            with open(path, "w") as f:
+                f.write(text)
+            os.chmod(path, 0o755)
+            result = self.run_in("/usr/bin/touch", "ran", env=env)
+            self.assertEqual(result.returncode, 125, text)
+        self.assertIn("user.max_user_namespaces", result.stderr)
+        os.chmod(path, 0o777)
+        self.assertIn("replaced by other users", self.run_in("true", env=env).stderr)
+        os.chmod(path, 0o755)
+        self.filesystem["allowWrite"] = [self.top]
+        self.assertIn("may write to", self.run_in("true", env=env).stderr)
+        self.assertEqual(os.listdir(self.work), [])
+
+    def test_dry_run_runs_nothing(self):
+        self.write("s/x")
+        self.filesystem["denyRead"] = ["s"]
+        result = self.run_in("touch", "ran", options=["--dry-run"])
+        self.assertRan(result)
+        for text in (f"hidden {self.work}/s (filesystem.denyRead[0])", "SANDBOX_RUNTIME=1", "io_uring_setup"):
+            self.assertIn(text, result.stdout)
+        self.assertEqual(os.listdir(self.work), ["s"])
+
+    def test_help_and_version(self):
+        self.assertIn("usage:", self.assertRan(self.run_plain("--help")).stdout)
+        self.assertIn("srt-launch", self.assertRan(self.run_plain("-V")).stdout)
+
+    def test_F41_working_directory_that_is_gone(self):
+        self.settings()
+        result = self.run_plain("--egress", "none", "true", cwd="/")
+        self.assertRan(result)
+        gone = os.path.join(self.top, "gone")
+        os.mkdir(gone)
+        self.own()
+        result = subprocess.run(["/bin/sh", "-c", f"cd {gone} && rmdir {gone} && {self.launch} --egress none true"],
+                                env=self.environment(), capture_output=True, text=True, **self.popen_args())
+        self.assertEqual(result.returncode, 125)
+        self.assertIn("working directory", result.stderr)
+
+
+class Inside(Launch):
+    def test_F26_no_capabilities_and_no_way_to_more(self):
+        result = self.sh("grep -E '^(Cap|NoNewPrivs|Seccomp):' /proc/self/status; grep -h Cap /proc/self/status;"
+                         "mount -t tmpfs x /mnt; mount -o remount,bind,rw /; umount /proc; mknod n c 1 3; chroot / true;"
+                         "unshare -Ur true; unshare -m true; nsenter -t 1 -m true; hostname x; date -s 2001-01-01; true")
+        self.assertNotRegex(result.stdout, r"Cap\w+:\s*0*[1-9a-f]")
+        self.assertIn("NoNewPrivs:\t1", result.stdout)
+        self.assertIn("Seccomp:\t2", result.stdout)
+        self.assertGreaterEqual(len(result.stderr.strip().splitlines()), 10, result.stderr)
+
+    def test_proc_sys_is_read_only_also_for_root(self):
+        result = self.sh("for f in kernel/hostname kernel/core_pattern vm/swappiness net/ipv4/ip_forward; do"
+                         " [ -e /proc/sys/$f ] || continue; echo x > /proc/sys/$f && echo WROTE $f; done;"
+                         "for f in /proc/sysrq-trigger /proc/mtrr /proc/irq/default_smp_affinity; do"
+                         " [ -e $f ] && echo x > $f && echo WROTE $f; done; true")
+        self.assertEqual(result.stdout, "")
+
+    def test_namespaces_are_its_own(self):
+        kinds = ["user", "pid", "ipc", "uts", "cgroup", "mnt", "net"]
+        result = self.sh("cd /proc/self/ns; for n in " + " ".join(kinds) + "; do readlink $n; done")
+        for kind, inside in zip(kinds, result.stdout.split()):
+            self.assertNotEqual(inside, os.readlink(f"/proc/self/ns/{kind}"))
+
+    def test_F28_processes_inside_show_nothing(self):
+        env = self.environment(SRT_GATEWAY="", MARKER="m4rk3r-outside")
+        self.more["launch"] = {"envDeny": ["MARKER"]}
+        result = self.sh("ls /proc | grep -c '^[0-9]'; cat /proc/1/environ /proc/1/maps /proc/1/mem; ls -l /proc/1/fd/;"
+                         "ls /proc/1/root/ /proc/1/cwd/; cat /proc/[0-9]*/environ | tr '\\0' '\\n' | grep m4rk3r; true",
+                         env=env)
+        self.assertLessEqual(int(result.stdout.split()[0]), 6)
+        self.assertNotIn("m4rk3r", result.stdout)
+        self.assertNotIn("->", result.stdout)
+
+    def test_F28_process_1_cannot_be_written_to_or_traced(self):
+        program = ("import ctypes, os\n"
+                   "c = ctypes.CDLL(None, use_errno=True)\n"
+                   "print(c.ptrace(16, 1, 0, 0), c.ptrace(0x4206, 1, 0, 0))\n"
+                   "try: open('/proc/1/mem', 'r+b'); print('OPEN')\n"
+                   "except OSError as e: print(e.errno)\n"
+                   "os.kill(1, 9); os.kill(1, 15); print('still here')\n")
+        result = self.run_in("/usr/bin/env", "python3", "-c", program)
+        self.assertEqual(result.stdout, "-1 -1\n13\nstill here\n", result.stderr)
+
+    def test_F25_inherited_descriptors_are_closed(self):
+        folder = os.open(self.home, os.O_RDONLY)
+        server = socket.socket()
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        client = socket.create_connection(server.getsockname())
+        program = ("import os\nfor fd in range(3, 200):\n"
+                   "    try: os.fstat(fd); print(fd)\n    except OSError: pass\n")
+        result = self.run_in("/usr/bin/env", "python3", "-I", "-c", program, pass_fds=(folder, client.fileno()))
+        for s in (server, client):
+            s.close()
+        os.close(folder)
+        self.assertEqual(result.stdout, "", result.stderr)
+
+    def test_N10_socket_families(self):
+        program = ("import socket\n"
+                   "for f in range(64):\n"
+                   "    for t in (1, 2, 3, 5, 10):\n"
+                   "        try: socket.socket(f, t); print(f, t)\n        except OSError: pass\n"
+                   "for f in (2, 10):\n"
+                   "    for p in (1, 58, 255):\n"
+                   "        try: socket.socket(f, 2, p); print('ping', f, p)\n        except OSError: pass\n"
+                   "for t in (1, 2, 5):\n"
+                   "    try: socket.socketpair(1, t); print('pair', t)\n    except OSError: pass\n"
+                   "for p in range(32):\n"
+                   "    try: socket.socket(16, 3, p); print('netlink', p)\n    except OSError: pass\n")
+        lines = self.run_in("/usr/bin/env", "python3", "-c", program).stdout.splitlines()
+        allowed = {"2 1", "2 2", "10 1", "10 2", "16 2", "pair 1"}
+        self.assertLessEqual(set(lines), allowed | {"ping 2 1", "ping 10 58"})
+        self.assertLessEqual({"2 1", "2 2", "10 1", "10 2", "pair 1"}, set(lines))
+
+    def test_N07_path_sockets_of_the_host(self):
+        path = os.path.join(self.work, "s.sock")
+        server = socket.socket(socket.AF_UNIX)
+        server.bind(path)
+        os.chmod(path, 0o777)
+        server.listen()
+        program = f"import socket\ns = socket.socket(1, 1)\ns.connect({path!r})\nprint('connected')\n"
+        result = self.run_in("/usr/bin/env", "python3", "-c", program)
+        self.assertNotIn("connected", result.stdout)
+        self.assertIn("Operation not permitted", result.stderr)
+        self.network["allowAllUnixSockets"] = True
+        self.assertEqual(self.run_in("/usr/bin/env", "python3", "-c", program).stdout, "connected\n")
+        server.close()
+
+    def test_N09_system_calls_that_lead_around_the_filter(self):
+        program = ("import ctypes, os\n"
+                   "c = ctypes.CDLL(None, use_errno=True)\n"
+                   "def call(name, n, *args):\n"
+                   "    ctypes.set_errno(0)\n"
+                   "    r = c.syscall(ctypes.c_long(n), *[ctypes.c_ulong(a) for a in args])\n"
+                   "    print(name, r, ctypes.get_errno())\n"
+                   "import platform\n"
+                   "x = platform.machine() == 'x86_64'\n"
+                   "call('io_uring_setup', 425, 8, 0)\n"
+                   "if x:\n"
+                   "    call('x32 socket', 0x40000000 | 41, 1, 1, 0)\n"
+                   "    call('socket upper half', 41, (1 << 32) | 1, 1, 0)\n"
+                   "    call('socket type upper half', 41, 2, (1 << 32) | 3, 1)\n"
+                   "    call('ioctl upper half', 16, 0, (1 << 32) | 0x5412, 0)\n"
+                   "    call('unshare', 272, 0x10000000)\n"
+                   "    call('unshare upper half', 272, (1 << 32) | 0x10000000)\n"
+                   "    call('clone', 56, 0x10000000, 0, 0, 0, 0)\n"
+                   "    call('keyctl', 250, 0, 0)\n"
+                   "    call('bpf', 321, 0, 0, 0)\n"
+                   "    call('perf', 298, 0, 0, 0, 0, 0)\n"
+                   "    call('userfaultfd', 323, 0)\n"
+                   "    call('process_vm_readv', 310, 1, 0, 0, 0, 0, 0)\n"
+                   "    call('setns', 308, 0, 0)\n"
+                   "call('clone3', 435, 0, 0)\n"
+                   "call('open_tree', 428, 0, 0, 0)\n"
+                   "call('mount_setattr', 442, 0, 0, 0, 0, 0)\n"
+                   "call('pidfd_getfd', 438, 0, 0, 0)\n")
+        result = self.run_in("/usr/bin/env", "python3", "-c", program)
+        self.assertRan(result)
+        for line in result.stdout.splitlines():
+            self.assertIn(line.split()[-2:], (["-1", "1"], ["-1", "38"]), line)
+
+    def test_U17_same_user_and_files_of_his(self):
+        result = self.sh("id -u; id -g; touch f; stat -c %u f")
+        me = self.account.pw_uid if self.account else os.getuid()
+        self.assertEqual(result.stdout.split()[0], str(me))
+        self.assertEqual(os.stat(os.path.join(self.work, "f")).st_uid, me)
+
+    def test_umask_and_ignored_signals_are_kept(self):
+        def before():
+            os.umask(0o027)
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        result = self.sh("umask; grep SigIgn /proc/self/status; touch f; stat -c %a f", preexec_fn=before)
+        self.assertEqual(result.stdout.split()[0], "0027")
+        self.assertEqual(int(result.stdout.split()[2], 16) & 1, 1)
+        self.assertIn("640", result.stdout)
+
+    def test_U11_environment(self):
+        env = self.environment(SECRET_A="1", SECRET_B="2", KEEP="3", NOTIFY_SOCKET="/x", http_proxy="http://host:1")
+        self.more["launch"] = {"envDeny": ["SECRET_*"]}
+        out = self.run_in("env", env=env).stdout
+        self.assertNotIn("SECRET", out)
+        self.assertNotIn("NOTIFY_SOCKET", out)
+        self.assertNotIn("host:1", out)
+        self.assertIn("KEEP=3", out)
+        self.more["launch"] = {"envAllow": ["KEEP", "PATH"]}
+        out = self.run_in("env", env=env).stdout
+        self.assertNotIn("HOME=", out)
+        self.assertIn("KEEP=3", out)
+
+    def test_preloads_of_the_caller_reach_only_the_command(self):
+        env = self.environment(LD_PRELOAD="/nonexistent.so", BASH_ENV="/nonexistent")
+        self.assertEqual(self.run_in("/usr/bin/printenv", "LD_PRELOAD", env=env).stdout, "/nonexistent.so\n")
+
+
+class Life(Launch):
+    def marker(self):
+        return f"86{os.getpid()}{id(self) % 100000}"
+
+    def test_U08_what_the_command_leaves_behind_ends(self):
+        m = self.marker()
+        started = time.monotonic()
+        self.assertEqual(self.sh(f"sleep {m} & (trap '' TERM; sleep {m}0) & exit 5").returncode, 5)
+        self.assertLess(time.monotonic() - started, 10)
+        self.assertTrue(until(lambda: not alive(m)))
+
+    def test_N25_kill_of_the_launcher_ends_everything(self):
+        m = self.marker()
+        for delay in (0, 0.001, 0.005, 0.02, 0.05, 0.1, 0.2, None):
+            process = self.start("/bin/sh", "-c", f"sleep {m} & setsid sleep {m}1 & echo up; wait")
+            if delay is None:
+                self.assertEqual(process.stdout.readline(), "up\n")
+            else:
+                time.sleep(delay)
+            process.kill()
+            process.wait()
+            self.assertTrue(until(lambda: not alive(m)), f"after {delay}")
+
+    def test_kill_before_the_gateway_has_answered_starts_nothing(self):
+        gateway = FakeGateway(os.path.join(self.top, "g"), None)
+        self.addCleanup(gateway.close)
+        process = self.start("-s", self.settings(), "--gateway", f"unix:{self.top}/g", "/usr/bin/touch", "ran",
+                             settings=False)
+        self.assertTrue(until(lambda: gateway.seen))
+        process.kill()
+        process.wait()
+        self.assertTrue(until(lambda: not alive(self.programs)))
+        self.assertEqual(os.listdir(self.work), [])
+
+    def test_signals_reach_the_command(self):
+        for name in ("INT", "TERM", "HUP", "QUIT", "USR1", "WINCH", "CONT"):
+            process = self.start("/bin/bash", "-c",
+                                 f"trap 'echo got; exit 9' {name}; echo up; while :; do sleep 0.05; done")
+            self.assertEqual(process.stdout.readline(), "up\n")
+            process.send_signal(getattr(signal, "SIG" + name))
+            self.assertEqual(process.stdout.readline(), "got\n", name)
+            self.assertEqual(process.wait(20), 9)
+
+    def test_untouched_signals_end_the_command_with_its_status(self):
+        m = self.marker()
+        process = self.start("/bin/sleep", m)
+        self.assertTrue(until(lambda: any(comm(pid) == "sleep" for pid in alive(m))))
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(20), 143)
+
+    def test_TERM_that_is_ignored_kills_after_five_seconds(self):
+        process = self.start("/bin/bash", "-c", "trap '' TERM; echo up; while :; do sleep 0.1; done")
+        self.assertEqual(process.stdout.readline(), "up\n")
+        started = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(20), 137)
+        self.assertGreater(time.monotonic() - started, 4)
+
+    def test_TSTP_and_CONT(self):
+        process = self.start("/bin/bash", "-c", "echo up; read line; echo $line")
+        self.assertEqual(process.stdout.readline(), "up\n")
+        process.send_signal(signal.SIGTSTP)
+
+        def stopped():
+            return any(state(pid) == "T" for pid in descendants(process.pid))
+
+        self.assertTrue(until(stopped))
+        process.send_signal(signal.SIGCONT)
+        self.assertTrue(until(lambda: not stopped()))
+        self.assertEqual(process.communicate("hello\n", timeout=20)[0], "hello\n")
+
+    def test_U07_streams(self):
+        self.assertEqual(self.run_in("/bin/cat", stdin="hi").stdout, "hi")
+        process = self.start("/bin/sh", "-c", "cat <&0; echo $?", stdin=subprocess.DEVNULL)
+        self.assertEqual(process.communicate(timeout=20)[0], "0\n")
+        result = subprocess.run(["/bin/sh", "-c", f"{self.launch} --egress none /bin/sh -c 'ls -l /proc/self/fd' <&- 2>&-"],
+                                env=self.environment(), cwd=self.work, capture_output=True, text=True,
+                                **self.popen_args())
+        self.assertNotRegex(result.stdout, r" 2 -> ")
+        size = 50_000_000
+        process = self.start("/bin/cat", text=False)
+        threading.Thread(target=lambda: (process.stdin.write(b"x" * size), process.stdin.close()), daemon=True).start()
+        got = 0
+        while True:
+            chunk = process.stdout.read(1 << 20)
+            if not chunk:
+                break
+            got += len(chunk)
+        process.stdin = None
+        self.assertEqual((got, process.wait(30)), (size, 0))
+
+    def test_closed_output_is_SIGPIPE(self):
+        self.settings()
+        self.own()
+        result = subprocess.run(["/bin/bash", "-c",
+                                 f"{self.launch} -s {self.top}/settings.json --egress none yes | head -1; echo ${{PIPESTATUS[0]}}"],
+                                env=self.environment(), cwd=self.work, capture_output=True, text=True, timeout=30,
+                                **self.popen_args())
+        self.assertEqual(result.stdout, "y\n141\n", result.stderr)
+
+
+def descendants(pid):
+    children = {}
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{entry}/stat") as f:
+                children.setdefault(int(f.read().rsplit(")", 1)[1].split()[1]), []).append(int(entry))
+        except OSError:
+            pass
+    found, todo = [], [pid]
+    while todo:
+        found += children.get(todo[-1], [])
+        todo += children.get(todo.pop(), [])
+    return found
+
+
+def comm(pid):
+    try:
+        with open(f"/proc/{pid}/comm") as f:
+            return f.read().strip()
+    except OSError:
+        return ""
+
+
+def state(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return "gone"
+
+
+class Terminal(Launch):
+    """A real terminal: the test is the user at the other end of a pty."""
+
+    def spawn(self, command):
+        self.settings()
+        self.own()
+        words = [self.launch, "-s", os.path.join(self.top, "settings.json"), "--egress", "none"]
+        line = " ".join(words) + " " + command if command else ""
+        pid, fd = pty.fork()
+        if pid == 0:
+            os.chdir(self.work)
+            if self.account:
+                os.setgroups([])
+                os.setgid(self.account.pw_gid)
+                os.setuid(self.account.pw_uid)
+            os.execve("/bin/bash", ["bash", "--norc", "--noprofile", "-i"],
+                      self.environment(PS1="OUT$ ", HISTFILE=None))
+        self.fd, self.seen = fd, ""
+        self.addCleanup(os.close, fd)
+        self.addCleanup(lambda: os.waitpid(pid, 0))
+        self.addCleanup(os.kill, pid, signal.SIGKILL)
+        self.expect("OUT$ ")
+        self.type(line + "\n")
+
+    def type(self, text):
+        os.write(self.fd, text.encode())
+
+    def expect(self, text, seconds=20):
+        end = time.monotonic() + seconds
+        while text not in self.seen:
+            if time.monotonic() > end or not select.select([self.fd], [], [], end - time.monotonic())[0]:
+                self.fail(f"{text!r} did not come, but {self.seen!r}")
+            self.seen += os.read(self.fd, 65536).decode(errors="replace")
+        before, self.seen = self.seen.split(text, 1)
+        return before
+
+    def wait_asleep(self, marker):
+        """A shell handles a Ctrl-C between two commands itself, in its own way: wait for the second one."""
+        self.assertTrue(until(lambda: any(comm(pid) == "sleep" and state(pid) == "S" for pid in alive(marker))))
+
+    def test_U05_ctrl_c_ends_the_command_and_the_shell_lives(self):
+        self.spawn("/bin/sh -c 'sleep 77530; exit 0'; echo status $?")
+        self.wait_asleep("77530")
+        self.type("\x03")
+        self.expect("status 130")
+        self.expect("OUT$ ")
+
+    def test_U05_ctrl_z_and_fg(self):
+        self.spawn("/bin/sh -c 'echo u\"\"p; read x; echo got $x'; echo status $?")
+        self.expect("up")
+        self.type("\x1a")
+        self.expect("Stopped")
+        self.expect("OUT$ ")
+        self.type("fg\n")
+        self.type("hello\n")
+        self.expect("got hello")
+        self.expect("OUT$ ")
+
+    def test_U05_interactive_shell_with_job_control(self):
+        self.spawn("/bin/bash --norc --noprofile -i")
+        self.type("PS1='IN''$ '\n")
+        self.expect("IN$ ")
+        self.type("sleep 77531\n")
+        self.wait_asleep("77531")
+        self.type("\x1a")
+        self.expect("Stopped")
+        self.expect("IN$ ")
+        self.type("fg\n")
+        self.expect("sleep 77531")
+        self.type("\x03")
+        self.expect("IN$ ")
+        self.assertNotIn("no job control", self.seen)
+        self.type("exit 4\n")
+        self.expect("OUT$ ")
+        self.type("echo status $?; sleep 77532\n")
+        self.expect("status 4")
+        self.wait_asleep("77532")
+        self.type("\x03")
+        self.expect("OUT$ ")
+
+    def test_pipeline_keeps_the_terminal_of_its_other_end(self):
+        self.spawn("/bin/echo one | (read a; read b < /dev/tty; echo $a $b)")
+        self.type("two\n")
+        self.expect("one two")
+        self.expect("OUT$ ")
+
+    def test_U04_nothing_can_be_typed_into_the_terminal(self):
+        program = ("import fcntl,termios\nfor c in (termios.TIOCSTI, termios.TIOCSTI | 1 << 32):\n"
+                   "    try: fcntl.ioctl(0, c, b'x'); print('TYP''ED')\n"
+                   "    except (OSError, OverflowError) as e: print('no', e)\n")
+        self.spawn("python3 -c \"" + program.replace("\n", "\\n").replace('"', '\\"') + "\"; echo do\"\"ne")
+        self.assertNotIn("TYPED", self.expect("done"))
+
+
+class WayOut(Launch):
+    def setUp(self):
+        super().setUp()
+        self.socket_path = os.path.join(self.top, "g")
+
+    def attached(self, *command, answer=ATTACHED, options=(), **args):
+        gateway = FakeGateway(self.socket_path, answer)
+        self.addCleanup(gateway.close)
+        result = self.run_plain("-s", self.settings(), "--gateway", "unix:" + self.socket_path, *options, "--",
+                                *command, **args)
+        return gateway, result
+
+    def test_attach_message(self):
+        self.network["allowedDomains"] = ["good.test"]
+        gateway, result = self.attached("/bin/true", options=["--name", "mine", "--policy", "build"])
+        self.assertRan(result)
+        message = gateway.seen[0]
+        self.assertEqual((message["type"], message["version"], message["name"], message["policy"]),
+                         ("attach", 1, "mine", "build"))
+        self.assertEqual(message["listeners"], ["proxy"])
+        self.assertEqual(message["network"]["allowedDomains"], ["good.test"])
+        self.assertEqual(len(gateway.listeners), 1)
+        self.assertEqual(gateway.listeners[0].getsockname(), ("127.0.0.1", 3128))
+
+    def test_gateway_that_refuses(self):
+        _, result = self.attached("/usr/bin/touch", "ran", answer={"type": "refused", "message": "no policy build"})
+        self.assertEqual(result.returncode, 125)
+        self.assertIn("no policy build", result.stderr)
+        self.assertEqual(os.listdir(self.work), [])
+
+    def test_gateway_that_is_missing(self):
+        lonely = os.path.join(self.top, "lonely")
+        os.mkdir(lonely)
+        launch = os.path.join(lonely, "srt-launch")
+        os.link(self.launch, launch) if os.stat(self.launch).st_dev == os.stat(lonely).st_dev else None
+        self.own()
+        result = subprocess.run([launch, "-s", self.settings(), "/usr/bin/touch", "ran"], cwd=self.work,
+                                env=self.environment(), capture_output=True, text=True, **self.popen_args())
+        self.assertEqual(result.returncode, 125)
+        self.assertIn("srt-gateway", result.stderr)
+        self.assertEqual(os.listdir(self.work), [])
+
+    def test_N01_N02_no_other_way_out(self):
+        servers = []
+        for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+            server = socket.socket(family)
+            server.bind((address, 0))
+            server.listen()
+            server.setblocking(False)
+            servers.append(server)
+        program = ("import socket, sys\n"
+                   "for f, a, p in [(2, '127.0.0.1', sys.argv[1]), (10, '::1', sys.argv[2]), (2, '192.0.2.1', 80),"
+                   " (10, '2001:db8::1', 80)]:\n"
+                   "    s = socket.socket(f); s.settimeout(5)\n"
+                   "    try: s.connect((a, int(p))); print('CONNECTED', a)\n    except OSError as e: print(e.errno)\n"
+                   "    try: socket.socket(f, 2).sendto(b'x', (a, 53))\n    except OSError as e: pass\n"
+                   "try: socket.getaddrinfo('good.test', 80); print('RESOLVED')\nexcept OSError: pass\n")
+        _, result = self.attached("/usr/bin/env", "python3", "-c", program,
+                                  *(str(s.getsockname()[1]) for s in servers))
+        self.assertRan(result)
+        self.assertNotIn("CONNECTED", result.stdout)
+        self.assertNotIn("RESOLVED", result.stdout)
+        for server in servers:
+            with self.assertRaises(BlockingIOError):
+                server.accept()
+            server.close()
+
+    def test_N03_N04_loopback_is_inside_unless_it_is_allowed(self):
+        _, result = self.attached("/usr/bin/printenv", "NO_PROXY", "no_proxy")
+        self.assertEqual(result.stdout.split(), ["localhost,127.0.0.1,::1"] * 2)
+        os.unlink(self.socket_path)
+        for entry in ("127.0.0.2:3002", "localhost", "[::1]:80"):
+            self.network["allowedDomains"] = [entry]
+            _, result = self.attached("/usr/bin/printenv", "NO_PROXY", "no_proxy")
+            self.assertEqual(result.stdout, "\n\n", entry)
+            os.unlink(self.socket_path)
+
+    def test_N11_N13_N14_environment(self):
+        env = self.environment(JAVA_TOOL_OPTIONS="-Dmine=1", https_proxy="http://corporate:8080")
+        _, result = self.attached("/usr/bin/env", env=env)
+        inside = dict(line.split("=", 1) for line in result.stdout.splitlines())
+        for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+            self.assertEqual(inside[name], "http://127.0.0.1:3128")
+        self.assertEqual(inside["NODE_USE_ENV_PROXY"], "1")
+        self.assertEqual(inside["SANDBOX_RUNTIME"], "1")
+        self.assertTrue(inside["JAVA_TOOL_OPTIONS"].startswith("-Dmine=1 -Dhttp.proxyHost=127.0.0.1 "))
+        self.assertIn("srt-launch connect %h %p", inside["GIT_SSH_COMMAND"])
+        os.unlink(self.socket_path)
+        _, result = self.attached("/usr/bin/printenv", "GIT_SSH_COMMAND", env=self.environment(GIT_SSH_COMMAND="mine"))
+        self.assertEqual(result.stdout, "mine\n")
+
+    def test_N16_names_fail_fast(self):
+        _, result = self.attached("/bin/sh", "-c", "date +%s%N; getent hosts good.test; date +%s%N")
+        before, after = map(int, result.stdout.split())
+        self.assertLess(after - before, 1_000_000_000)
+
+    def test_N19_gateway_that_comes_back_gets_the_listener_again(self):
+        gateway = FakeGateway(self.socket_path, ATTACHED)
+        process = self.start("-s", self.settings(), "--gateway", "unix:" + self.socket_path, "/bin/sh", "-c",
+                             "echo up; read go", settings=False)
+        self.assertEqual(process.stdout.readline(), "up\n")
+        gateway.close()
+        os.unlink(self.socket_path)
+        second = FakeGateway(self.socket_path, ATTACHED)
+        self.addCleanup(second.close)
+        self.assertTrue(until(lambda: second.listeners))
+        self.assertEqual(second.seen[0]["name"], gateway.seen[0]["name"])
+        out, err = process.communicate("go\n", timeout=20)
+        self.assertEqual(process.returncode, 0)
+        self.assertIn("the gateway is back", err)
+
+    def test_N22_live_policy(self):
+        read, write = os.pipe()
+        gateway = FakeGateway(self.socket_path, ATTACHED)
+        self.addCleanup(gateway.close)
+        process = self.start("-s", self.settings(), "--gateway", "unix:" + self.socket_path, "--control-fd", str(read),
+                             "/bin/sh", "-c", "echo up; read go", settings=False, pass_fds=(read,))
+        os.close(read)
+        self.assertEqual(process.stdout.readline(), "up\n")
+
+        def update(*names):
+            return json.dumps({"network": {"allowedDomains": list(names), "deniedDomains": []},
+                               "filesystem": {"denyRead": [], "allowWrite": [], "denyWrite": []}}) + "\n"
+        os.write(write, (update("one.test") + "garbage\n\n" + update("two.test") + '{"half').encode())
+        os.close(write)
+        self.assertTrue(until(lambda: len(gateway.seen) >= 3))
+        self.assertEqual([m["network"]["allowedDomains"] for m in gateway.seen[1:]], [["one.test"], ["two.test"]])
+        self.assertEqual([m["serial"] for m in gateway.seen[1:]], [1, 2])
+        out, err = process.communicate("go\n", timeout=20)
+        self.assertEqual(process.returncode, 0)
+        self.assertIn("line 2 is ignored", err)
+        self.assertIn("generation 9", err)
+
+    def test_N22_policy_that_is_there_already_is_the_first(self):
+        read, write = os.pipe()
+        os.write(write, json.dumps({"network": {"allowedDomains": ["first.test"], "deniedDomains": []}}).encode() + b"\n")
+        os.close(write)
+        gateway, result = self.attached("/bin/true", options=["--control-fd", str(read)], pass_fds=(read,))
+        os.close(read)
+        if gateway.seen:
+            self.assertRan(result)
+            self.assertEqual(gateway.seen[0]["network"]["allowedDomains"], ["first.test"])
+
+    def test_denials_become_violations(self):
+        denial = {"type": "denial", "ts": "x", "host": "evil.test", "port": 443, "front": "connect",
+                  "reason": "not-allowed", "rule": None, "policy": "p", "message": "evil.test:443 is not on the list",
+                  "next_step": "ask for it", "request_id": "1"}
+        gateway = FakeGateway(self.socket_path, ATTACHED)
+        self.addCleanup(gateway.close)
+        for status, extra in ((3, []), (0, ["--violations", os.path.join(self.top, "v")])):
+            process = self.start("-s", self.settings(), "--gateway", "unix:" + self.socket_path, *extra, "/bin/sh",
+                                 "-c", f"echo up; read go; exit {status}", settings=False)
+            self.assertEqual(process.stdout.readline(), "up\n")
+            gateway.send(gateway.connections[-1], denial)
+            gateway.send(gateway.connections[-1], denial)
+            out, err = process.communicate("go\n", timeout=20)
+            self.assertEqual(process.returncode, status)
+            if status:
+                self.assertIn("<sandbox_violations>\ndeny network-outbound evil.test:443 (not-allowed)", err)
+                self.assertIn("(2 times)", err)
+                self.assertLessEqual(len(err.strip().splitlines()), 10)
+            else:
+                self.assertEqual(err, "")
+        with open(os.path.join(self.top, "v")) as f:
+            record = json.loads(f.readline())
+        self.assertEqual((record["schema"], record["kind"], record["host"], record["port"], record["reason"]),
+                         ("srt.violation/1", "network", "evil.test", 443, "not-allowed"))
+
+    def test_private_gateway_end_to_end(self):
+        if not hasattr(self, "gateway"):
+            self.skipTest("no gateway was built")
+        server = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(server.close)
+
+        def serve():
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                connection.recv(65536)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
+                connection.close()
+        threading.Thread(target=serve, daemon=True).start()
+        port = server.getsockname()[1]
+        self.network["allowedDomains"] = [f"127.0.0.1:{port}"]
+        program = ("import urllib.request, urllib.error, sys\n"
+                   "print(urllib.request.urlopen(sys.argv[1]).read().decode())\n"
+                   "try: urllib.request.urlopen('http://evil.test/')\n"
+                   "except urllib.error.HTTPError as e: print(e.code)\n"
+                   "sys.exit(6)\n")
+        result = self.run_plain("-s", self.settings(), "/usr/bin/env", "python3", "-c", program,
+                                f"http://127.0.0.1:{port}/")
+        self.assertEqual(result.stdout, "hello\n403\n", result.stderr)
+        self.assertEqual(result.returncode, 6)
+        self.assertIn("evil.test:80", result.stderr)
+        self.assertTrue(until(lambda: not alive(self.programs)))
+        env = self.environment(ASAN_OPTIONS="detect_leaks=0")
+        for target, status, text in ((f"127.0.0.1 {port}", 0, "hello"), ("evil.test 22", 1, "")):
+            result = self.run_plain("-s", self.settings(), "/bin/sh", "-c",
+                                    f"printf 'GET / HTTP/1.0\\r\\n\\r\\n' | {self.launch} connect {target}", env=env)
+            self.assertEqual(result.returncode, status, result.stderr)
+            self.assertIn(text, result.stdout)
+        self.assertIn("evil.test:22", result.stderr)
+
+
+both(globals(), CommandLine, Inside, Life, Terminal, WayOut)
+
+if __name__ == "__main__":
+    unittest.main()
