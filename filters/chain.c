@@ -172,6 +172,34 @@ static void name_rule(const struct ruling *ruling, char *out, size_t size)
              policy_name(ruling->policy));
 }
 
+/* Why the nearest rule does not help: agents try less if they know what is missing. */
+static const char *near_miss(const struct ruling *ruling, const struct target *target)
+{
+    const struct rule *rule = ruling->near;
+    if (rule->effect == RULE_DENY)
+        return "may deny this path, which can be read in two ways";
+    if (rule_expired(rule, ruling->now))
+        return "allowed this host until its time was over";
+    if (!rule_has_port(rule, target->port))
+        return "allows this host on other ports only";
+    if (!rule_has_front(rule, ruling->front))
+        return "allows this host by another way of asking only (see its front=)";
+    if (ruling->front != FRONT_HTTP)
+        return "allows this host for requests in clear only, and a tunnel hides method and path";
+    return "allows this host on other paths only";
+}
+
+static void say_not_allowed(const struct ruling *ruling, const struct target *target,
+                            const char *asked, char *out, size_t size)
+{
+    char id[RULE_ID_MAX];
+    int len = snprintf(out, size, "%s is not on the allow list of policy %s", asked,
+                       policy_name(ruling->policy));
+    if (ruling->near != NULL && target != NULL && len > 0 && (size_t)len < size)
+        snprintf(out + len, size - (size_t)len, ": rule %s %s", rule_id(ruling->near, id),
+                 near_miss(ruling, target));
+}
+
 static void say_address(const struct decision *decision, const struct target *target,
                         const char *asked, char *out, size_t size)
 {
@@ -275,8 +303,7 @@ void decision_message(const struct decision *decision, const struct target *targ
         name_rule(ruling, rule, sizeof(rule));
 
     if (outcome == OUTCOME_NOT_ALLOWED)
-        snprintf(out, size, "%s is not on the allow list of policy %s", asked,
-                 policy_name(ruling->policy));
+        say_not_allowed(ruling, target, asked, out, size);
     else if (outcome == OUTCOME_DENIED_BY_RULE && ruling->rule != NULL)
         snprintf(out, size, "%s is denied by %s%s%s", asked, rule, reason != NULL ? ": " : "",
                  reason != NULL ? reason : "");

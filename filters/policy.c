@@ -437,8 +437,8 @@ static enum fit rule_fit(const struct rule *rule, const struct question *questio
 
 /* The first rule, in the order of the policy, of each kind that can matter. */
 struct findings {
-    const struct rule *deny, *reported_deny, *allow, *other_method;
-    bool unclear_deny; /* a deny rule cannot be judged on this path */
+    const struct rule *deny, *reported_deny, *allow, *other_method, *near;
+    const struct rule *unclear_deny; /* cannot be judged on this path */
 };
 
 /* Rules of one policy stand in one array, in order. */
@@ -457,6 +457,8 @@ static void consider(struct findings *findings, const struct rule *rule,
         return;
     switch (rule_fit(rule, question)) {
     case FIT_NOT:
+        if (!deny)
+            keep_first(&findings->near, rule);
         return;
     case FIT_WHOLLY:
         if (!deny)
@@ -471,7 +473,10 @@ static void consider(struct findings *findings, const struct rule *rule,
             keep_first(&findings->other_method, rule);
         return;
     case FIT_UNCLEAR_PATH:
-        findings->unclear_deny |= deny && rule->mode != RULE_REPORT;
+        if (!deny)
+            keep_first(&findings->near, rule);
+        else if (rule->mode != RULE_REPORT)
+            keep_first(&findings->unclear_deny, rule);
         return;
     }
 }
@@ -525,14 +530,16 @@ struct ruling policy_judge(const struct policy *policy, const struct question *q
     struct ruling ruling = {
         .policy = policy,
         .allow = findings.allow,
+        .near = findings.near,
         .front = question->front,
         .now = question->now,
     };
     if (findings.deny != NULL)
         set(&ruling, OUTCOME_DENIED_BY_RULE, findings.deny);
-    else if (findings.unclear_deny)
+    else if (findings.unclear_deny != NULL) {
         set(&ruling, OUTCOME_NOT_ALLOWED, NULL);
-    else
+        ruling.near = findings.unclear_deny;
+    } else
         judge_allow(&ruling, &findings);
 
     bool passes = ruling.outcome == OUTCOME_ALLOWED || ruling.report;

@@ -32,6 +32,7 @@ struct ruling {
     enum outcome outcome;        /* OUTCOME_ALLOWED or the reason */
     const struct rule *rule;     /* that decided, for records; NULL for the default */
     const struct rule *allow;    /* the allow rule that fits, for its to= and sni=; or NULL */
+    const struct rule *near;     /* fits the host but not all else, to word OUTCOME_NOT_ALLOWED */
     const struct policy *policy; /* that decided */
     bool report;                 /* a deny that report mode records but does not apply */
     enum front front;            /* of the question, for judging the addresses later */

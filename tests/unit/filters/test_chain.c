@@ -164,8 +164,11 @@ static void test_refusals_say_which_rule_and_what_next(void **state)
                  "evil.example:443 is not on the allow list of policy p",
                  "Ask for a rule `allow = evil.example` or use an allowed host");
     assert_int_equal(judge(&scene, "a.test:22"), OUTCOME_NOT_ALLOWED);
-    assert_words(&scene, OUTCOME_NOT_ALLOWED, "a.test:22 is not on the allow list of policy p",
-                 "Ask for a rule `allow = a.test:22` or use an allowed host");
+    assert_words(
+        &scene, OUTCOME_NOT_ALLOWED,
+        "a.test:22 is not on the allow list of policy p: rule p:1 allows this host on other "
+        "ports only",
+        "Ask for a rule `allow = a.test:22` or use an allowed host");
     assert_int_equal(judge(&scene, "[2600::1]:22"), OUTCOME_NOT_ALLOWED);
     assert_words(&scene, OUTCOME_NOT_ALLOWED, "[2600::1]:22 is not on the allow list of policy p",
                  "Ask for a rule `allow = [2600::1]:22` or use an allowed host");
@@ -181,6 +184,43 @@ static void test_refusals_say_which_rule_and_what_next(void **state)
     assert_words(&scene, OUTCOME_ADDRESS_DENIED, "127.0.0.1:80 is a loopback address",
                  "If this address is meant, ask for `allow-addresses = 127.0.0.1` in policy p");
     close_scene(&scene);
+}
+
+static void assert_near_miss(const char *rules, enum front front, const char *path,
+                             const char *want)
+{
+    struct scene scene;
+    char text[512], whole[512];
+    open_scene(&scene, rules, NULL);
+    assert_true(target_parse(&scene.target, STR("a.test:80"), NULL));
+    struct question question = {
+        .target = &scene.target, .front = front, .path = str_of(path), .now = 1000};
+    assert_int_equal(chain_judge(&scene.chain, &question, &scene.decision), OUTCOME_NOT_ALLOWED);
+    decision_message(&scene.decision, &scene.target, OUTCOME_NOT_ALLOWED, text, sizeof(text));
+    snprintf(whole, sizeof(whole), "a.test:80 is not on the allow list of policy p%s", want);
+    assert_string_equal(text, whole);
+    close_scene(&scene);
+}
+
+static void test_what_the_nearest_rule_lacks(void **state)
+{
+    (void)state;
+    assert_near_miss("allow = b.test", FRONT_CONNECT, NULL, "");
+    assert_near_miss("allow = a.test:9", FRONT_CONNECT, NULL,
+                     ": rule p:1 allows this host on other ports only");
+    assert_near_miss("allow = a.test:9\nallow = *.test:8", FRONT_CONNECT, NULL,
+                     ": rule p:1 allows this host on other ports only");
+    assert_near_miss("allow = a.test until=1970-01-01T00:16:40Z", FRONT_CONNECT, NULL,
+                     ": rule p:1 allowed this host until its time was over");
+    assert_near_miss("allow = a.test front=socks5", FRONT_CONNECT, NULL,
+                     ": rule p:1 allows this host by another way of asking only (see its front=)");
+    assert_near_miss("allow = a.test method=GET", FRONT_CONNECT, NULL,
+                     ": rule p:1 allows this host for requests in clear only, and a tunnel hides "
+                     "method and path");
+    assert_near_miss("allow = a.test path=/x", FRONT_HTTP, "/y",
+                     ": rule p:1 allows this host on other paths only");
+    assert_near_miss("allow = a.test\ndeny = a.test path=/x", FRONT_HTTP, "/y/../x",
+                     ": rule p:2 may deny this path, which can be read in two ways");
 }
 
 static void test_a_method_that_is_left_out(void **state)
@@ -276,6 +316,7 @@ int main(void)
         cmocka_unit_test(test_a_narrowing_denies_addresses_but_excepts_none),
         cmocka_unit_test(test_only_what_passes_is_approved_in_order),
         cmocka_unit_test(test_refusals_say_which_rule_and_what_next),
+        cmocka_unit_test(test_what_the_nearest_rule_lacks),
         cmocka_unit_test(test_a_method_that_is_left_out),
         cmocka_unit_test(test_every_ending_has_words),
         cmocka_unit_test(test_report_mode_remembers_what_it_did_not_apply),
