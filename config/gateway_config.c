@@ -120,6 +120,8 @@ static const struct option options[] = {
      .list = true, .help = "exceptions to every built-in denial of addresses"},
     {"policy", "sni", "match | off", &kind_word_bool, POLICY(sni_off), .fallback = "match",
      .help = "whether a TLS server name must equal the name that was asked for"},
+    {"policy", "bind-address", "ADDRESS, ADDRESS, INTERFACE", &kind_bind, POLICY(bind),
+     .help = "where connections come from: an address of each family, an interface"},
     {"policy", "filters", "FILTER, ...", &kind_filters, POLICY(filters), .list = true,
      .help = "[filter] sections asked in this order after the rules"},
     {"policy", "docs", "URL", &kind_text, POLICY(docs), .help = "put into denials"},

@@ -13,6 +13,7 @@
 #include "config/ini.h"
 #include "dns/addr.h"
 
+#include <net/if.h>
 #include <stdint.h>
 
 /* A text and where it stands; what `allow =` lines and list files are kept as. */
@@ -70,6 +71,13 @@ struct config_client {
     struct config_rate bytes_up;
 };
 
+/* Where connections to targets come from. An address binds its family, and then the other family is
+ * not used unless it has an address as well. All zero: as the routes say. */
+struct config_bind {
+    struct addr v4, v6; /* family 0: not given */
+    char interface[IF_NAMESIZE];
+};
+
 struct config_policy {
     const char *name;
     struct place place;
@@ -80,6 +88,7 @@ struct config_policy {
     bool private_addresses;         /* true = allow */
     struct config_list deny_addresses, allow_addresses;
     bool sni_off;
+    struct config_bind bind;
     struct config_list filters; /* names of [filter] sections */
     const char *docs;           /* or NULL */
 };

@@ -637,6 +637,91 @@ static void read_ranges(const struct option *option, void *field, struct option_
 
 const struct option_kind kind_ranges = {read_ranges, print_lines};
 
+/* Addresses of this machine's own that are written by mistake: connections come from none of them.
+ */
+static bool can_be_source(const struct addr *addr)
+{
+    static const char *const others[] = {"0.0.0.0/8", "224.0.0.0/3", "::/128", "ff00::/8",
+                                         "fe80::/10" /* needs a zone */};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        struct cidr range;
+        bool parsed = cidr_parse(&range, str_of(others[i]));
+        assert(parsed);
+        if (cidr_contains(&range, addr))
+            return false;
+    }
+    return true;
+}
+
+/* What the kernel takes as a name (dev_valid_name), and with a letter first, so that no mistyped
+ * address is one. */
+static bool is_interface(struct str word)
+{
+    if (word.len == 0 || word.len >= IF_NAMESIZE || !((word.p[0] | 0x20) >= 'a') ||
+        !((word.p[0] | 0x20) <= 'z'))
+        return false;
+    for (size_t i = 0; i < word.len; i++)
+        if (word.p[i] <= ' ' || word.p[i] > '~' || word.p[i] == '/' || word.p[i] == ':')
+            return false;
+    return true;
+}
+
+static void read_bind_word(struct config_bind *bind, struct str word, struct option_input *input)
+{
+    struct addr addr;
+    if (addr_parse(&addr, word)) {
+        struct addr *slot = addr.family == 4 ? &bind->v4 : &bind->v6;
+        if (!can_be_source(&addr))
+            fault(input, "%s: connections cannot come from %.*s", input->key, STR_ARG(word));
+        else if (slot->family != 0)
+            fault(input, "%s: %.*s is the second IPv%d address", input->key, STR_ARG(word),
+                  addr.family);
+        else
+            *slot = addr;
+    } else if (!is_interface(word)) {
+        reject(input, word, "an IP address or the name of a network interface");
+    } else if (bind->interface[0] != '\0') {
+        fault(input, "%s: %.*s is the second interface", input->key, STR_ARG(word));
+    } else {
+        memcpy(bind->interface, word.p, word.len);
+    }
+}
+
+static void read_bind(const struct option *option, void *field, struct option_input *input)
+{
+    (void)option;
+    struct str rest = str_of(input->text), word;
+    bool any = false;
+    for (; next_word(&rest, &word); any = true)
+        read_bind_word(field, word, input);
+    if (!any)
+        fault(input, "%s names nothing", input->key);
+}
+
+static void print_bind(const struct option *option, const void *field, FILE *out)
+{
+    const struct config_bind *bind = field;
+    char v4[ADDR_TEXT_MAX] = "", v6[ADDR_TEXT_MAX] = "";
+    if (bind->v4.family != 0)
+        addr_format(v4, &bind->v4);
+    if (bind->v6.family != 0)
+        addr_format(v6, &bind->v6);
+    const char *const words[] = {v4, v6, bind->interface};
+    const char *before = "";
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (words[i][0] == '\0')
+            continue;
+        if (before[0] == '\0')
+            fprintf(out, "%s = ", option->key);
+        fprintf(out, "%s%s", before, words[i]);
+        before = ", ";
+    }
+    if (before[0] != '\0')
+        fputc('\n', out);
+}
+
+const struct option_kind kind_bind = {read_bind, print_bind};
+
 static void read_source(const struct option *option, void *field, struct option_input *input)
 {
     (void)option;

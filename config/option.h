@@ -65,6 +65,7 @@ extern const struct option_kind kind_policy;                 /* const char * */
 extern const struct option_kind kind_policies, kind_filters; /* config_list */
 extern const struct option_kind kind_rules, kind_rule_file;  /* config_list */
 extern const struct option_kind kind_ranges;                 /* config_list */
+extern const struct option_kind kind_bind;                   /* config_bind */
 extern const struct option_kind kind_source;                 /* config_client */
 extern const struct option_kind kind_token_sha256, kind_token_file; /* config_client */
 extern const struct option_kind kind_secret_file; /* const char *; must not be empty */

@@ -19,6 +19,7 @@ struct policy {
     char *docs;
     bool settings, report, private_allowed, sni_off;
     enum config_default fallback;
+    struct config_bind bind;
     struct rule *rules;
     uint32_t count;
     struct index index;
@@ -268,6 +269,7 @@ struct policy *policy_compile(const struct config_policy *config, const struct g
     policy->private_allowed = config->private_addresses;
     policy->sni_off = config->sni_off;
     policy->fallback = config->fallback;
+    policy->bind = config->bind;
 
     struct builder builder = {.policy = policy, .faults = faults};
     for (size_t i = 0; i < lineage.count; i++) {
@@ -375,6 +377,11 @@ const char *policy_name(const struct policy *policy)
 const char *policy_docs(const struct policy *policy)
 {
     return policy->docs;
+}
+
+const struct config_bind *policy_bind(const struct policy *policy)
+{
+    return &policy->bind;
 }
 
 bool policy_reports(const struct policy *policy)

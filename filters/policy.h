@@ -51,7 +51,8 @@ struct policy *policy_compile_settings(const struct settings_network *network, c
 void policy_free(struct policy *policy);
 
 const char *policy_name(const struct policy *policy);
-const char *policy_docs(const struct policy *policy); /* or NULL */
+const char *policy_docs(const struct policy *policy);               /* or NULL */
+const struct config_bind *policy_bind(const struct policy *policy); /* bind-address; never NULL */
 bool policy_reports(const struct policy *policy);
 size_t policy_rule_count(const struct policy *policy);
 const struct rule *policy_rule_at(const struct policy *policy, size_t index);

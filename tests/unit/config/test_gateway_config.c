@@ -243,6 +243,59 @@ static void listeners_clients_policies_and_filters_are_read(void **state)
     gateway_config_free(config);
 }
 
+static void a_policy_may_say_where_connections_come_from(void **state)
+{
+    (void)state;
+    struct gateway_config *config =
+        accept_text("[policy a]\nbind-address = 2001:db8::10, 192.0.2.10 eth0.7\n"
+                    "[policy b]\nbind-address = wg0\n"
+                    "[policy c]\n");
+    char text[ADDR_TEXT_MAX];
+    const struct config_bind *bind = &config->policies[0].bind;
+    assert_string_equal(addr_format(text, &bind->v4), "192.0.2.10");
+    assert_string_equal(addr_format(text, &bind->v6), "2001:db8::10");
+    assert_string_equal(bind->interface, "eth0.7");
+    bind = &config->policies[1].bind;
+    assert_true(bind->v4.family == 0 && bind->v6.family == 0);
+    assert_string_equal(bind->interface, "wg0");
+    bind = &config->policies[2].bind;
+    assert_true(bind->v4.family == 0 && bind->v6.family == 0 && bind->interface[0] == '\0');
+    gateway_config_free(config);
+
+    static const struct row rows[] = {
+        {"[policy x]\nbind-address = ,\n", "g.ini:2: bind-address names nothing"},
+        {"[policy x]\nbind-address = 10.0.0.300\n",
+         "g.ini:2: bind-address: `10.0.0.300` is not an IP address or the name of a network "
+         "interface"},
+        {"[policy x]\nbind-address = 10.0.0.1:80\n",
+         "g.ini:2: bind-address: `10.0.0.1:80` is not an IP address or the name of a network "
+         "interface"},
+        {"[policy x]\nbind-address = interface-names-are-short\n",
+         "g.ini:2: bind-address: `interface-names-are-short` is not an IP address or the name of a "
+         "network interface"},
+        {"[policy x]\nbind-address = ../eth0\n",
+         "g.ini:2: bind-address: `../eth0` is not an IP address or the name of a network "
+         "interface"},
+        {"[policy x]\nbind-address = 10.0.0.1, 10.0.0.2\n",
+         "g.ini:2: bind-address: 10.0.0.2 is the second IPv4 address"},
+        {"[policy x]\nbind-address = ::5, ::6\n",
+         "g.ini:2: bind-address: ::6 is the second IPv6 address"},
+        {"[policy x]\nbind-address = eth0 eth1\n",
+         "g.ini:2: bind-address: eth1 is the second interface"},
+        {"[policy x]\nbind-address = 0.0.0.0\n",
+         "g.ini:2: bind-address: connections cannot come from 0.0.0.0"},
+        {"[policy x]\nbind-address = ::\n",
+         "g.ini:2: bind-address: connections cannot come from ::"},
+        {"[policy x]\nbind-address = 224.0.0.1\n",
+         "g.ini:2: bind-address: connections cannot come from 224.0.0.1"},
+        {"[policy x]\nbind-address = fe80::1\n",
+         "g.ini:2: bind-address: connections cannot come from fe80::1"},
+        {"[policy x]\nbind-address = 10.0.0.1\nbind-address = eth0\n",
+         "g.ini:3: bind-address is set already, at g.ini:2"},
+    };
+    REFUSE(rows);
+}
+
 /* A file that only judges, for `explain` and `replay`, needs no listener. */
 static void policies_without_a_listener_are_fine(void **state)
 {
@@ -756,6 +809,7 @@ static void the_effective_configuration_can_be_read_again(void **state)
         "[client d]\npolicy = p\nuid = 7\nmax-tunnels = 3\n"
         "[policy p]\ninherit = q\n  r\nallow = a.test\ndeny = b.test reason=\"x ; y\"\n"
         "deny-addresses = 10.0.0.0/8\ndefault = allow\nsni = off\nfilters = f\ndocs = d\n"
+        "bind-address = eth0, 10.0.0.9\n"
         "[policy q]\nmode = report\n[policy r]\n"
         "[filter f]\nmodule = m\nsize = 3\n");
     char *first = printed(config);
@@ -768,6 +822,7 @@ static void the_effective_configuration_can_be_read_again(void **state)
     assert_non_null(strstr(first, "\ndeny = b.test reason=\"x ; y\"\n"));
     assert_non_null(strstr(first, "\ninherit = q, r\n"));
     assert_non_null(strstr(first, "\nmode = report\n"));
+    assert_non_null(strstr(first, "\nbind-address = 10.0.0.9, eth0\n"));
     free(first);
     free(second);
 }
@@ -808,7 +863,7 @@ static void options_has_a_line_for_every_key(void **state)
         assert_non_null(strstr(text, lines[i]));
     for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1)
         count++;
-    assert_int_equal(count, 54);
+    assert_int_equal(count, 55);
     free(text);
 }
 
@@ -820,6 +875,7 @@ int main(void)
         cmocka_unit_test(every_key_of_the_gateway_is_read),
         cmocka_unit_test(what_is_not_set_has_its_default),
         cmocka_unit_test(listeners_clients_policies_and_filters_are_read),
+        cmocka_unit_test(a_policy_may_say_where_connections_come_from),
         cmocka_unit_test(policies_without_a_listener_are_fine),
         cmocka_unit_test(unknown_words_are_refused_with_the_nearest),
         cmocka_unit_test(sections_need_their_names_once),
