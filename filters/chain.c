@@ -73,6 +73,15 @@ static void note_report(struct decision *decision, const struct rule *rule, cons
     decision->denied_addr = *addr;
 }
 
+/* What a report rule would have denied is more worth knowing. */
+static void note_dropped(struct decision *decision, enum addr_class class, const struct addr *addr)
+{
+    if (decision->dropped == 0 || decision->would == OUTCOME_ADDRESS_DENIED)
+        return;
+    decision->addr_class = class;
+    decision->denied_addr = *addr;
+}
+
 enum outcome chain_approve(const struct chain *chain, const struct guard_host *host,
                            const struct target *target, const struct addr *addrs, size_t count,
                            struct decision *decision, struct approved *approved)
@@ -84,6 +93,7 @@ enum outcome chain_approve(const struct chain *chain, const struct guard_host *h
     struct addr first_addr = {0};
     struct ruling denying;
     *approved = (struct approved){.port = target->port};
+    decision->dropped = 0;
 
     for (size_t i = 0; i < count && approved->count < RESOLVER_MAX_ADDRS &&
                        first_denial.class != ADDR_OWN_LISTENER;
@@ -93,15 +103,19 @@ enum outcome chain_approve(const struct chain *chain, const struct guard_host *h
         if (verdict.class == ADDR_PUBLIC) {
             note_report(decision, verdict.report, &addrs[i]);
             approved->addrs[approved->count++] = addrs[i];
-        } else if (first_denial.class == ADDR_PUBLIC || verdict.class == ADDR_OWN_LISTENER) {
+            continue;
+        }
+        if (decision->dropped++ == 0 || verdict.class == ADDR_OWN_LISTENER) {
             first_denial = verdict;
             first_by = by;
             first_addr = addrs[i];
         }
     }
     /* A name that leads to us among others is a way round to us (`localhost` is ::1 too). */
-    if (approved->count > 0 && first_denial.class != ADDR_OWN_LISTENER)
+    if (approved->count > 0 && first_denial.class != ADDR_OWN_LISTENER) {
+        note_dropped(decision, first_denial.class, &first_addr);
         return OUTCOME_ALLOWED;
+    }
 
     approved->count = 0;
     denying = *first_by;
@@ -222,6 +236,19 @@ static void say_address(const struct decision *decision, const struct target *ta
     else
         snprintf(out, size, "%s resolves to %s, which is %s", asked,
                  addr_format(addr, &decision->denied_addr), what);
+}
+
+void decision_dropped(const struct decision *decision, char *out, size_t size)
+{
+    char addr[ADDR_TEXT_MAX];
+    int len = 0;
+    out[0] = '\0';
+    if (decision->dropped == 0 || decision->would == OUTCOME_ADDRESS_DENIED)
+        return;
+    len = snprintf(out, size, "not dialled: %s, %s", addr_format(addr, &decision->denied_addr),
+                   addr_class_text(decision->addr_class));
+    if (decision->dropped > 1 && len > 0 && (size_t)len < size)
+        snprintf(out + len, size - (size_t)len, ", and %u more", decision->dropped - 1);
 }
 
 /* Endings that no policy decided; %s is the target. */

@@ -24,9 +24,12 @@ struct decision {
     struct ruling ruling;   /* that decided (the denying one, else the policy's allow) */
     struct ruling narrowed; /* the narrowing's allow, when there is a policy too */
     bool report; /* verdict allow although `would` is deny; `ruling.rule` is the one that would */
-    enum outcome would;         /* what report mode did not apply; OUTCOME_ALLOWED if nothing */
-    enum addr_class addr_class; /* with OUTCOME_ADDRESS_DENIED and OUTCOME_LOOP */
+    enum outcome would; /* what report mode did not apply; OUTCOME_ALLOWED if nothing */
+    /* The first address that was denied: why none is left, or (`dropped` of them) what was left out
+     * of those that an allowed name resolves to. */
+    enum addr_class addr_class;
     struct addr denied_addr;
+    uint32_t dropped;
 };
 
 /* Addresses that may be dialled, and the port. Only chain_approve() fills it. */
@@ -58,6 +61,8 @@ enum outcome chain_judge_sni(const struct chain *chain, const struct question *q
  * what to do next. Both are NUL-terminated and contain no control bytes. */
 void decision_message(const struct decision *decision, const struct target *target,
                       enum outcome outcome, char *out, size_t size);
+/* "not dialled: 127.0.0.9, a loopback address, and 1 more"; empty when nothing was dropped. */
+void decision_dropped(const struct decision *decision, char *out, size_t size);
 void decision_next_step(const struct decision *decision, const struct target *target,
                         enum outcome outcome, char *out, size_t size);
 

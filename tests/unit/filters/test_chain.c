@@ -122,7 +122,7 @@ static void test_only_what_passes_is_approved_in_order(void **state)
 {
     (void)state;
     struct scene scene;
-    char text[ADDR_TEXT_MAX];
+    char text[ADDR_TEXT_MAX], dropped[200];
     open_scene(&scene, "allow = a.test:8443", NULL);
     assert_int_equal(judge(&scene, "a.test:8443"), OUTCOME_ALLOWED);
     assert_int_equal(approve(&scene, "127.0.0.1,8.8.8.8,::1,2600::1,10.0.0.1"), OUTCOME_ALLOWED);
@@ -130,6 +130,16 @@ static void test_only_what_passes_is_approved_in_order(void **state)
     assert_int_equal(scene.approved.port, 8443);
     assert_string_equal(addr_format(text, &scene.approved.addrs[0]), "8.8.8.8");
     assert_string_equal(addr_format(text, &scene.approved.addrs[1]), "2600::1");
+    decision_dropped(&scene.decision, dropped, sizeof(dropped));
+    assert_string_equal(dropped, "not dialled: 127.0.0.1, a loopback address, and 2 more");
+
+    assert_int_equal(judge(&scene, "a.test:8443"), OUTCOME_ALLOWED);
+    assert_int_equal(approve(&scene, "8.8.8.8,10.0.0.1"), OUTCOME_ALLOWED);
+    decision_dropped(&scene.decision, dropped, sizeof(dropped));
+    assert_string_equal(dropped, "not dialled: 10.0.0.1, a private address");
+    assert_int_equal(approve(&scene, "8.8.8.8"), OUTCOME_ALLOWED);
+    decision_dropped(&scene.decision, dropped, sizeof(dropped));
+    assert_string_equal(dropped, "");
 
     assert_int_equal(judge(&scene, "a.test:8443"), OUTCOME_ALLOWED);
     assert_int_equal(approve(&scene, "169.254.169.254,10.0.0.1"), OUTCOME_ADDRESS_DENIED);
