@@ -14,6 +14,7 @@
 struct attempt {
     struct connector *connector;
     int fd; /* -1: not begun, or failed */
+    double began_s;
     ev_io writable;
     struct addr addr;
 };
@@ -22,27 +23,14 @@ struct connector {
     struct ev_loop *loop;
     connector_done_fn *done;
     void *arg;
+    struct reach *reach;
+    struct config_bind bind;
     ev_timer stagger, deadline;
     uint16_t port;
     uint32_t count, begun, open;
     enum outcome worst;        /* that speaks best for the failures so far */
     struct attempt attempts[]; /* in the order of trying */
 };
-
-void connector_order(const struct approved *approved, uint32_t order[RESOLVER_MAX_ADDRS])
-{
-    uint32_t next[2] = {0, 0}; /* where to look for the next address of each family */
-    assert(approved->count > 0 && approved->count <= RESOLVER_MAX_ADDRS);
-    bool six = approved->addrs[0].family == 6;
-    for (uint32_t n = 0; n < approved->count; six = !six) {
-        uint32_t i = next[six];
-        while (i < approved->count && (approved->addrs[i].family == 6) != six)
-            i++;
-        next[six] = i + 1;
-        if (i < approved->count)
-            order[n++] = i;
-    }
-}
 
 static void attempt_close(struct attempt *attempt)
 {
@@ -102,11 +90,32 @@ static int eloquence(enum outcome outcome)
     return outcome == OUTCOME_OVERLOAD ? 1 : 0;
 }
 
-static void note_failure(struct connector *connector, int error)
+static void note_outcome(struct connector *connector, enum outcome outcome)
 {
-    enum outcome outcome = outcome_of(error);
     if (eloquence(outcome) > eloquence(connector->worst))
         connector->worst = outcome;
+}
+
+/* What the network said about the address; what is ours to blame is no fact about it. */
+static void note_failure(const struct attempt *attempt, int error)
+{
+    struct connector *connector = attempt->connector;
+    enum outcome outcome = outcome_of(error);
+    note_outcome(connector, outcome);
+    if (connector->reach != NULL && outcome != OUTCOME_OVERLOAD)
+        reach_note_failure(connector->reach, &attempt->addr, connector->port,
+                           ev_now(connector->loop));
+}
+
+/* Of those that are still silent, who had their time: the next attempt has begun since. */
+static void note_silence(const struct connector *connector)
+{
+    double now_s = ev_now(connector->loop);
+    for (uint32_t i = 0; connector->reach != NULL && i < connector->begun; i++) {
+        const struct attempt *attempt = &connector->attempts[i];
+        if (attempt->fd >= 0 && now_s - attempt->began_s >= STAGGER_S)
+            reach_note_failure(connector->reach, &attempt->addr, connector->port, now_s);
+    }
 }
 
 /* On loopback a connection to a port in the ephemeral range can meet itself (simultaneous open). */
@@ -126,6 +135,25 @@ static bool met_itself(int fd)
 
 static void begin_next(struct connector *connector);
 
+static void win(struct connector *connector, struct attempt *attempt, bool was_reset)
+{
+    struct connected connected = {.outcome = OUTCOME_ALLOWED,
+                                  .fd = attempt->fd,
+                                  .was_reset = was_reset,
+                                  .addr = attempt->addr,
+                                  .tried = connector->begun};
+    double now_s = ev_now(connector->loop);
+    ev_io_stop(connector->loop, &attempt->writable);
+    attempt->fd = -1;
+    connector->open--;
+    stream_tune(connected.fd);
+    if (connector->reach != NULL)
+        reach_note_answer(connector->reach, &attempt->addr, connector->port, now_s,
+                          now_s - attempt->began_s);
+    note_silence(connector);
+    finish(connector, &connected);
+}
+
 static void on_writable(struct ev_loop *loop, ev_io *io, int revents)
 {
     (void)loop, (void)revents;
@@ -139,33 +167,66 @@ static void on_writable(struct ev_loop *loop, ev_io *io, int revents)
         error = ECONNREFUSED;
     if (error == EINPROGRESS)
         return;
-    /* A reset in answer to our SYN is ECONNREFUSED; ECONNRESET is one of a connection that stood. */
+    /* A reset in answer to our SYN is ECONNREFUSED; ECONNRESET is one of a connection that stood.
+     */
     if (error == 0 || error == ECONNRESET) {
-        struct connected connected = {.outcome = OUTCOME_ALLOWED, .addr = attempt->addr};
-        connected.was_reset = error == ECONNRESET;
-        ev_io_stop(loop, &attempt->writable);
-        connected.fd = attempt->fd;
-        attempt->fd = -1;
-        stream_tune(connected.fd);
-        finish(connector, &connected);
+        win(connector, attempt, error == ECONNRESET);
         return;
     }
-    note_failure(connector, error);
+    note_failure(attempt, error);
     attempt_close(attempt);
     begin_next(connector);
+}
+
+/* 0 or an errno. A port is chosen by connect(), which knows the other end: one that is taken for
+ * another target can be used again (IP_BIND_ADDRESS_NO_PORT, ip(7)). */
+static int bind_source(int fd, const struct config_bind *source, uint8_t family)
+{
+    const struct addr *addr = family == 4 ? &source->v4 : &source->v6;
+    struct sockaddr_storage from;
+    const int on = 1;
+    if (source->interface[0] != '\0' &&
+        setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, source->interface,
+                   (socklen_t)strlen(source->interface)) != 0)
+        return errno;
+    if (source->v4.family == 0 && source->v6.family == 0)
+        return 0;
+    if (addr->family == 0)
+        return EAFNOSUPPORT;
+    (void)setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
+    socklen_t len = addr_to_sockaddr(addr, 0, &from);
+    return bind(fd, (struct sockaddr *)&from, len) == 0 ? 0 : errno;
+}
+
+static int open_socket(const struct config_bind *source, uint8_t family, enum outcome *failure)
+{
+    int fd = socket(family == 4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
+                    IPPROTO_TCP);
+    if (fd < 0) {
+        *failure = outcome_of(errno);
+        return -1;
+    }
+    if (bind_source(fd, source, family) != 0) {
+        *failure = OUTCOME_CONNECT_UNREACHABLE; /* from there */
+        close(fd);
+        return -1;
+    }
+    return fd;
 }
 
 static bool begin(struct connector *connector, struct attempt *attempt)
 {
     struct sockaddr_storage to;
+    enum outcome failure;
     socklen_t len = addr_to_sockaddr(&attempt->addr, connector->port, &to);
-    attempt->fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
+    attempt->began_s = ev_now(connector->loop);
+    attempt->fd = open_socket(&connector->bind, attempt->addr.family, &failure);
     if (attempt->fd < 0) {
-        note_failure(connector, errno);
+        note_outcome(connector, failure);
         return false;
     }
     if (connect(attempt->fd, (struct sockaddr *)&to, len) != 0 && errno != EINPROGRESS) {
-        note_failure(connector, errno);
+        note_failure(attempt, errno);
         close(attempt->fd);
         attempt->fd = -1;
         return false;
@@ -205,15 +266,18 @@ static void on_deadline(struct ev_loop *loop, ev_timer *timer, int revents)
 {
     (void)loop, (void)revents;
     struct connector *connector = timer->data;
-    struct connected connected = {.fd = -1, .addr = connector->attempts[0].addr};
+    struct connected connected = {
+        .fd = -1, .addr = connector->attempts[0].addr, .tried = connector->begun};
     if (connector->open > 0)
-        note_failure(connector, ETIMEDOUT);
+        note_outcome(connector, OUTCOME_CONNECT_TIMEOUT);
+    note_silence(connector);
     connected.outcome = connector->worst;
     finish(connector, &connected);
 }
 
 struct connector *connector_start(struct ev_loop *loop, const struct approved *approved,
-                                  uint64_t timeout_ms, connector_done_fn *done, void *arg)
+                                  const struct connect_options *options, connector_done_fn *done,
+                                  void *arg)
 {
     struct connector *connector =
         calloc(1, sizeof(*connector) + approved->count * sizeof(struct attempt));
@@ -225,13 +289,16 @@ struct connector *connector_start(struct ev_loop *loop, const struct approved *a
     connector->arg = arg;
     connector->port = approved->port;
     connector->count = approved->count;
-    connector_order(approved, order);
+    connector->reach = options->reach;
+    if (options->bind != NULL)
+        connector->bind = *options->bind;
+    reach_order(options->reach, approved, ev_now(loop), order);
     for (uint32_t i = 0; i < approved->count; i++)
         connector->attempts[i] =
             (struct attempt){.connector = connector, .fd = -1, .addr = approved->addrs[order[i]]};
     ev_timer_init(&connector->stagger, on_stagger, STAGGER_S, 0.);
     connector->stagger.data = connector;
-    ev_timer_init(&connector->deadline, on_deadline, (double)timeout_ms / 1000., 0.);
+    ev_timer_init(&connector->deadline, on_deadline, (double)options->timeout_ms / 1000., 0.);
     connector->deadline.data = connector;
     ev_timer_start(loop, &connector->deadline);
     begin_next(connector);
