@@ -13,6 +13,7 @@
 #include "session/sandbox.h"
 #include "session/worker.h"
 #include "transport/farewell.h"
+#include "transport/reach.h"
 #include "wire/http_head.h"
 
 #include <stdatomic.h>
@@ -139,6 +140,7 @@ struct worker {
     size_t written_count, written_cap;
 
     struct farewells farewells;
+    struct reach *reach;
     ev_timer accept_pause;
     double accept_pause_s;
 

@@ -20,6 +20,18 @@ static void malformed_texts(const struct request *request, char *message, size_t
              server ? "The fault is at the server; try again later" : "Correct the request");
 }
 
+static void say_tried(const struct request *request, char *message, size_t size)
+{
+    size_t len = strlen(message);
+    if (request->approved <= 1 || len >= size)
+        return;
+    if (request->outcome == OUTCOME_CONNECT_REFUSED ||
+        request->outcome == OUTCOME_CONNECT_UNREACHABLE ||
+        request->outcome == OUTCOME_CONNECT_TIMEOUT)
+        snprintf(message + len, size - len, " (tried %u of %u addresses)", request->tried,
+                 request->approved);
+}
+
 void refusal_texts(const struct session *session, char *message, size_t message_size,
                    char *next_step, size_t next_step_size)
 {
@@ -36,6 +48,7 @@ void refusal_texts(const struct session *session, char *message, size_t message_
         return;
     }
     decision_message(&request->decision, target, request->outcome, message, message_size);
+    say_tried(request, message, message_size);
     decision_next_step(&request->decision, target, request->outcome, next_step, next_step_size);
 }
 

@@ -98,7 +98,9 @@ static void count_outcome(struct session *session)
 bool report_admission(struct session *session, uint64_t ticket)
 {
     assert(session->request.outcome == OUTCOME_ALLOWED);
-    write_decision(session, NULL);
+    char dropped[TEXT_MAX];
+    decision_dropped(&session->request.decision, dropped, sizeof(dropped));
+    write_decision(session, dropped[0] != '\0' ? dropped : NULL);
     if (!submit(session, ticket))
         return false;
     count_outcome(session);

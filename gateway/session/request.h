@@ -41,8 +41,9 @@ struct request {
 
     struct decision decision;
     bool has_addr;
-    struct addr addr; /* dialled, or denied */
-    char *sni;        /* server name seen, or NULL */
+    struct addr addr;         /* dialled, or denied */
+    uint32_t tried, approved; /* addresses, of the latest attempt to connect */
+    char *sni;                /* server name seen, or NULL */
 
     /* From the moment that the allow is handed to the audit log until the close record. */
     bool admitted;

@@ -571,14 +571,21 @@ static bool is_approved(const struct approved *approved, const struct addr *addr
     return false;
 }
 
-/* A kept upstream serves only this client, the same target, an address that is approved now, and
- * requests that may be sent again if it turns out to be dead. */
+static const struct config_bind *bind_of(const struct session *s)
+{
+    return policy_bind(s->identity.policy != NULL ? s->identity.policy : s->narrowing->policy);
+}
+
+/* A kept upstream serves only this client, the same target, an address that is approved now, one
+ * that comes from where the policy says now, and requests that may be sent again if it turns out to
+ * be dead. */
 static bool can_reuse_upstream(struct session *s)
 {
     look_at_idle_upstream(s);
     return s->upstream.fd >= 0 && s->request.front == FRONT_HTTP && s->http->retryable &&
            !s->http->wants_upgrade && target_eq(&s->upstream_target, &s->request.target) &&
-           is_approved(&s->attempt->approved, &s->upstream_addr);
+           is_approved(&s->attempt->approved, &s->upstream_addr) &&
+           memcmp(&s->upstream_bind, bind_of(s), sizeof(s->upstream_bind)) == 0;
 }
 
 static void on_connected(void *arg, const struct connected *connected)
@@ -601,8 +608,13 @@ static enum step enter_connect(struct session *s)
     close_upstream(s);
     if (s->http != NULL)
         s->http->reused = false;
-    s->connector = connector_start(s->worker->loop, &s->attempt->approved,
-                                   session_config(s)->connect_timeout_ms, on_connected, s);
+    const struct connect_options options = {
+        .timeout_ms = session_config(s)->connect_timeout_ms,
+        .bind = bind_of(s),
+        .reach = s->worker->reach,
+    };
+    s->connector =
+        connector_start(s->worker->loop, &s->attempt->approved, &options, on_connected, s);
     return STEP_WAIT;
 }
 
@@ -614,6 +626,8 @@ static enum step wake_connect(struct session *s)
     attempt->connected = false; /* the descriptor is the session's from here on */
     s->request.has_addr = true;
     s->request.addr = attempt->connection.addr;
+    s->request.tried = attempt->connection.tried;
+    s->request.approved = attempt->approved.count;
     s->cause = CLOSE_ERROR; /* should this be a second try that fails */
     if (attempt->connection.outcome != OUTCOME_ALLOWED)
         return refuse(s, attempt->connection.outcome);
@@ -622,6 +636,7 @@ static enum step wake_connect(struct session *s)
     ev_io_set(&s->upstream_io, s->upstream.fd, 0);
     s->upstream_target = s->request.target;
     s->upstream_addr = s->request.addr;
+    s->upstream_bind = *bind_of(s);
     return s->request.admitted ? STEP_EXCHANGE : STEP_RECORD; /* admitted: its second try */
 }
 

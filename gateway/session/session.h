@@ -92,6 +92,7 @@ struct session {
 
     struct target upstream_target; /* of an upstream that is kept for the next request */
     struct addr upstream_addr;
+    struct config_bind upstream_bind;
 
     struct relay relay;
     struct hello_scan hello;

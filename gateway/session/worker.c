@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
+enum { REACH_ENTRIES = 4096 }; /* addresses whose last outcome a worker remembers, 48 bytes each */
+
 /* ---- tenures, narrowings, name services ---- */
 
 static void *allocate(size_t size)
@@ -269,6 +271,7 @@ int worker_init(struct worker *worker, struct workers *team, unsigned index,
     ev_init(&worker->accept_pause, on_accept_pause_end);
     worker->written_wake.data = worker->accept_pause.data = worker;
     farewells_init(&worker->farewells, worker->loop);
+    worker->reach = reach_create(REACH_ENTRIES);
     worker->scratch = allocate(RELAY_CHUNK);
     worker->http_request = allocate(sizeof(*worker->http_request));
     worker->http_response = allocate(sizeof(*worker->http_response));
@@ -306,6 +309,7 @@ void worker_end(struct worker *worker)
     while (!LIST_EMPTY(&worker->doors))
         door_close(LIST_FIRST(&worker->doors));
     farewells_end(&worker->farewells);
+    reach_destroy(worker->reach);
     mailbox_end(&worker->mailbox);
     name_service_leave(worker->names);
     tenure_leave(worker->tenure);

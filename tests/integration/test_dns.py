@@ -1,5 +1,6 @@
 """Names and addresses: what is asked, what is believed, what is dialled (area dns)."""
 
+import socket
 import threading
 import time
 
@@ -125,7 +126,9 @@ class Believing(DnsCase):
         self.lab({"mixed.test": ["127.0.0.9", "127.0.0.2", "::1"], "bad.test": ["127.0.0.9", "::1"]},
                  allow_addresses="127.0.0.2/32")
         self.gw.tunnel(f"mixed.test:{good.port}").send("x").expect("x")
-        self.assertEqual(self.gw.decision("mixed.test")["addr"], "127.0.0.2")
+        decision = self.gw.decision("mixed.test")
+        self.assertEqual(decision["addr"], "127.0.0.2")
+        self.assertRegex(decision["message"], r"^not dialled: (127\.0\.0\.9|::1), a loopback address, and 1 more$")
         body = self.refused("bad.test", good.port, "address-denied")
         self.assertIn("loopback", body["message"])
         self.assertIn(self.gw.decision("bad.test")["addr"], ("127.0.0.9", "::1"))
@@ -274,6 +277,103 @@ class Waiting(DnsCase):
         response = self.gw.refused_connect(f"dead.test:{port}")
         self.assertIn(response.status, (502, 504))
         self.assertLess(time.monotonic() - started, 6)
+
+class Connecting(DnsCase):
+    def black_hole(self, address, port=0):
+        """Listens with a full backlog: SYNs to it are never answered."""
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        listener = socket.socket(family)
+        self.addCleanup(listener.close)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address, port))
+        listener.listen(0)
+        for _ in range(4):
+            filler = socket.socket(family)
+            self.addCleanup(filler.close)
+            filler.setblocking(False)
+            filler.connect_ex(listener.getsockname()[:2])
+        return listener.getsockname()[1]
+
+    def took(self, host, port):
+        started = time.monotonic()
+        self.gw.tunnel(f"{host}:{port}").send("x").expect("x")
+        return time.monotonic() - started
+
+    def test_D11_a_black_hole_before_it_costs_its_time_once(self):
+        good = self.upstream()
+        self.black_hole("::1", good.port)
+        self.lab({"good.test": ["::1", good.address]}, allow_addresses=["127.0.0.2/32", "::1/128"], workers=1)
+        first = self.took("good.test", good.port)
+        self.assertLess(first, 1)
+        self.assertGreaterEqual(first, 0.2)
+        # The worker knows now who answers: it no longer waits 250 ms for the other.
+        self.assertLess(min(self.took("good.test", good.port) for _ in range(3)), 0.2)
+        self.assertEqual(self.gw.decision("good.test", 2)["addr"], good.address)
+
+    def test_D19_many_dead_addresses_end_by_the_connect_timeout_and_are_counted(self):
+        port = self.black_hole("127.0.0.50")
+        for n in range(1, 31, 2):  # every other one is silent, the others refuse
+            self.black_hole(f"127.0.2.{n}", port)
+        self.lab({"dead.test": [f"127.0.2.{n}" for n in range(1, 31)]}, gateway="connect-timeout = 1s")
+        started = time.monotonic()
+        response = self.gw.refused_connect(f"dead.test:{port}")
+        self.assertIn(response.status, (502, 504))
+        self.assertLess(time.monotonic() - started, 3)
+        self.assertRegex(self.gw.decision("dead.test")["message"], r"\(tried \d+ of 30 addresses\)$")
+
+    def test_outcomes_of_connecting_are_different_words(self):
+        silent = self.black_hole("127.0.0.50")
+        self.lab({"silent.test": ["127.0.0.50"], "refused.test": ["127.0.0.51"], "nowhere.test": ["255.255.255.255"]},
+                 allow_addresses=["127.0.0.0/8", "255.255.255.255/32"],
+                 gateway="connect-timeout = 500ms")
+        self.refused("refused.test", silent, "connect-refused")
+        self.refused("silent.test", silent, "connect-timeout")
+        self.refused("nowhere.test", silent, "connect-unreachable")
+
+
+class Sources(DnsCase):
+    def came_from(self, **more):
+        seen = []
+
+        def script(talk):
+            seen.append(talk.sock.getpeername()[0])
+            echo(talk)
+
+        good = self.upstream(script, "good.test")
+        self.lab({"good.test": [good.address]}, **more)
+        self.gw.tunnel(good.authority).send("x").expect("x")
+        return seen[0]
+
+    def test_connections_come_from_the_policys_address(self):
+        self.assertEqual(self.came_from(policy="bind-address = 127.0.0.77"), "127.0.0.77")
+
+    def test_connections_go_through_the_policys_interface(self):
+        self.came_from(policy="bind-address = 127.0.0.78 lo")
+
+    def test_nothing_comes_from_elsewhere(self):
+        good = self.upstream(name="good.test")
+        for source in ("203.0.113.9", "::1", "none-such"):
+            with self.subTest(source=source):
+                self.lab({"good.test": [good.address]}, policy=f"bind-address = {source}")
+                self.refused("good.test", good.port, "connect-unreachable")
+                self.gw.stop()
+        self.assert_untouched(good)
+
+    def test_a_reload_that_changes_it_ends_what_was_kept(self):
+        origin = self.origin("good.test")
+        config = self.config(allow=[origin.authority], hosts=[origin], policy="bind-address = 127.0.0.81")
+        gw = self.gateway(config)
+        client = gw.client()
+        self.assertEqual(client.get(f"http://{origin.authority}/").status, 200)
+        self.assertEqual(client.get(f"http://{origin.authority}/").status, 200)
+        self.assertEqual(origin.connections, 1)  # kept
+        gw.reload(config.replace("127.0.0.81", "127.0.0.82"))
+        self.assertEqual(client.get(f"http://{origin.authority}/").status, 200)
+        self.assertEqual(origin.connections, 2)  # but not from there
+
+    def test_bad_values_are_faults(self):
+        said = self.check(self.config(policy="bind-address = 10.0.0.300"), status=78)
+        self.assertIn("bind-address: `10.0.0.300` is not an IP address or the name of a network interface", said)
 
 
 if __name__ == "__main__":
