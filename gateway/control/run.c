@@ -332,6 +332,8 @@ static void stop(struct run *run)
 {
     struct gateway *gateway = &run->gateway;
     ev_timer_stop(gateway->loop, &run->drain_deadline);
+    if (gateway->audit != NULL)
+        audit_mute(gateway->audit); /* it must not wake workers that are gone */
     if (gateway->workers != NULL)
         workers_stop(gateway->workers);
     admin_free(gateway->admin);

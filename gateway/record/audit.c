@@ -52,6 +52,9 @@ struct audit {
     atomic_bool failing, reopen;
     atomic_ullong lost, count;
 
+    pthread_mutex_t tell_lock; /* held while somebody is told */
+    bool muted;
+
     pthread_mutex_t observer_lock;
     void (*observer)(void *arg, struct str line);
     void *observer_arg;
@@ -213,10 +216,14 @@ static size_t entry_cost(size_t len)
     return len + sizeof(struct entry);
 }
 
-static void tell(struct entry *entry, bool go)
+static void tell(struct audit *audit, struct entry *entry, bool go)
 {
-    if (entry->written != NULL)
+    if (entry->written == NULL)
+        return;
+    pthread_mutex_lock(&audit->tell_lock);
+    if (!audit->muted)
         entry->written(entry->arg, entry->ticket, go);
+    pthread_mutex_unlock(&audit->tell_lock);
     entry->written = NULL;
 }
 
@@ -287,7 +294,7 @@ static void finish_lines(struct audit *audit)
         audit->seq++;
         atomic_fetch_add_explicit(&audit->count, 1, memory_order_relaxed);
         atomic_fetch_sub(&audit->queued, entry_cost(entry->len));
-        tell(entry, true);
+        tell(audit, entry, true);
         observe(audit, i > 0 ? audit->ends[i - 1] : 0, audit->ends[i]);
     }
 }
@@ -343,7 +350,7 @@ static void release_waiters(struct audit *audit, struct batch *batch, size_t fro
         struct entry *entry = &batch->entries[i];
         if (entry->written == NULL)
             continue;
-        tell(entry, !audit->required);
+        tell(audit, entry, !audit->required);
         if (audit->required) {
             atomic_fetch_sub(&audit->queued, entry_cost(entry->len));
             atomic_fetch_add(&audit->lost, 1);
@@ -562,6 +569,7 @@ struct audit *audit_open(const struct audit_config *config, struct srt_err *err)
     pthread_cond_init(&audit->wake, &monotonic);
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&audit->lock, NULL);
+    pthread_mutex_init(&audit->tell_lock, NULL);
     pthread_mutex_init(&audit->observer_lock, NULL);
     int failed = pthread_create(&audit->thread, NULL, writer, audit);
     if (failed != 0) {
@@ -583,8 +591,16 @@ void audit_close(struct audit *audit)
     pthread_join(audit->thread, NULL);
     pthread_cond_destroy(&audit->wake);
     pthread_mutex_destroy(&audit->lock);
+    pthread_mutex_destroy(&audit->tell_lock);
     pthread_mutex_destroy(&audit->observer_lock);
     free_audit(audit);
+}
+
+void audit_mute(struct audit *audit)
+{
+    pthread_mutex_lock(&audit->tell_lock);
+    audit->muted = true;
+    pthread_mutex_unlock(&audit->tell_lock);
 }
 
 void audit_reopen(struct audit *audit)

@@ -54,6 +54,10 @@ typedef void audit_written_fn(void *arg, uint64_t ticket, bool go);
 bool audit_submit(struct audit *audit, struct str fields, audit_written_fn *written, void *arg,
                   uint64_t ticket);
 
+/* No more calls of `written`, and none is running when this returns: whom they tell may be freed.
+ */
+void audit_mute(struct audit *audit);
+
 /* Whether a caller that wants its record on disk first has anything to wait for. It does not while
  * the log cannot be written and audit-required is off. */
 bool audit_waits(const struct audit *audit);

@@ -377,6 +377,19 @@ static void closing_a_stuck_log_ends(void **state)
     assert_true(reader >= 0);
 }
 
+static void nobody_is_told_after_muting(void **state)
+{
+    const struct place *place = *state;
+    struct audit *audit = open_audit(place->log, true, 0);
+    audit_mute(audit);
+    assert_true(audit_submit(audit, STR("\"kind\":\"close\""), on_written, NULL, 1));
+    audit_close(audit); /* on_written would fall over its NULL */
+    json_t *records = json_array();
+    read_log(place->log, records);
+    assert_int_equal(json_array_size(records), 1);
+    json_decref(records);
+}
+
 static void note_line(void *arg, struct str line)
 {
     struct str *last = arg;
@@ -417,6 +430,7 @@ int main(void)
         CASE(a_full_disk_stops_nobody_when_not_required),
         CASE(a_reader_that_stopped_stalls_nobody),
         CASE(closing_a_stuck_log_ends),
+        CASE(nobody_is_told_after_muting),
         CASE(an_observer_sees_whole_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
