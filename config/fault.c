@@ -1,23 +1,36 @@
 #include "config/fault.h"
 
+#include "config/file.h"
 #include "config/grow.h"
 
 #include <stdarg.h>
 #include <stdint.h>
 
-/* Texts quote what a file contains, and that may be hostile: what could move a terminal's cursor or
- * end the line is shown as \xNN. Bytes of UTF-8 pass; U+0080-009F, the other control characters
- * that terminals obey, do not. */
+/* How many bytes at the start may be shown as they are: 0 for control characters, also those of
+ * U+0080-009F, and for what is not UTF-8. */
+static size_t printable_len(struct str text)
+{
+    unsigned char first = (unsigned char)text.p[0];
+    if (first < 0x20 || first == 0x7f)
+        return 0;
+    size_t len = file_utf8_len(text);
+    return first == 0xc2 && len == 2 && (unsigned char)text.p[1] < 0xa0 ? 0 : len;
+}
+
+/* Texts quote what a file contains, and that may be hostile: what could move a terminal's cursor,
+ * end the line or break JSON is shown as \xNN. */
 static char *escape(const char *text)
 {
-    char *out = grow_check(malloc(strlen(text) * 4 + 1));
+    struct str rest = str_of(text);
+    char *out = grow_check(malloc(rest.len * 4 + 1));
     char *to = out;
-    for (const unsigned char *from = (const unsigned char *)text; *from != '\0'; from++) {
-        bool control = *from < 0x20 || *from == 0x7f || (*from == 0xc2 && from[1] < 0xa0);
-        if (control)
-            to += sprintf(to, "\\x%02x", (unsigned)*from);
+    while (rest.len > 0) {
+        size_t len = printable_len(rest);
+        if (len > 0)
+            to = mempcpy(to, rest.p, len);
         else
-            *to++ = (char)*from;
+            to += sprintf(to, "\\x%02x", (unsigned)(unsigned char)rest.p[0]);
+        rest = str_from(rest, len > 0 ? len : 1);
     }
     *to = '\0';
     return out;

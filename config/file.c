@@ -57,10 +57,11 @@ int file_read(const char *path, size_t max_bytes, char **bytes, size_t *len, str
     return 0;
 }
 
-/* The length of the UTF-8 sequence at `p`, 0 when it is none: no overlong forms, no surrogates,
- * nothing above U+10FFFF. */
-static size_t utf8_len(const unsigned char *p, size_t left)
+size_t file_utf8_len(struct str bytes)
 {
+    const unsigned char *p = (const unsigned char *)bytes.p;
+    if (bytes.len == 0 || p[0] < 0x80)
+        return bytes.len == 0 ? 0 : 1;
     static const struct {
         unsigned char first_low, first_high, second_low, second_high;
         size_t len;
@@ -72,7 +73,8 @@ static size_t utf8_len(const unsigned char *p, size_t left)
     for (size_t row = 0; row < sizeof(rows) / sizeof(rows[0]); row++) {
         if (p[0] < rows[row].first_low || p[0] > rows[row].first_high)
             continue;
-        if (rows[row].len > left || p[1] < rows[row].second_low || p[1] > rows[row].second_high)
+        if (rows[row].len > bytes.len || p[1] < rows[row].second_low ||
+            p[1] > rows[row].second_high)
             return 0;
         for (size_t i = 2; i < rows[row].len; i++)
             if (p[i] < 0x80 || p[i] > 0xbf)
@@ -90,7 +92,7 @@ size_t file_text_end(struct str bytes)
         if (p[i] >= 0x20 && p[i] < 0x7f) {
             i++;
         } else if (p[i] >= 0x80) {
-            size_t len = utf8_len(p + i, bytes.len - i);
+            size_t len = file_utf8_len(str_from(bytes, i));
             if (len == 0)
                 break;
             i += len;

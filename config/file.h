@@ -18,6 +18,10 @@
 int file_read(const char *path, size_t max_bytes, char **bytes, size_t *len, struct stat *st,
               struct srt_err *err);
 
+/* The length of the UTF-8 sequence (RFC 3629: no overlong forms, no surrogates) at the start; 0
+ * when there is none. */
+size_t file_utf8_len(struct str bytes);
+
 /* The first byte that is not part of text: a control byte other than tab, line feed and carriage
  * return before a line feed, or invalid UTF-8 (RFC 3629). The length when there is none. */
 size_t file_text_end(struct str bytes);

@@ -757,16 +757,9 @@ static const struct member settings_members[] = {
     {NULL, NULL, 0, NULL},
 };
 
-__attribute__((format(printf, 4, 5))) static void
-fault_in_text(struct reader *reader, unsigned line, unsigned column, const char *format, ...)
-{
-    char text[256];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    faults_add(reader->faults, FAULT_ERROR, (struct place){reader->file, line, column}, "%s", text);
-}
+#define FAULT_IN_TEXT(reader, line, column, ...)                                            \
+    faults_add((reader)->faults, FAULT_ERROR, (struct place){(reader)->file, line, column}, \
+               __VA_ARGS__)
 
 static bool is_blank(struct str text)
 {
@@ -785,7 +778,7 @@ static bool is_bounded(struct reader *reader, struct str text)
         commas += text.p[i] == ',';
     if (text.len <= SETTINGS_BYTES_MAX && commas < SETTINGS_VALUES_MAX)
         return true;
-    fault_in_text(reader, 1, 1, "is larger than %d bytes or has more than %d values",
+    FAULT_IN_TEXT(reader, 1, 1, "is larger than %d bytes or has more than %d values",
                   SETTINGS_BYTES_MAX, SETTINGS_VALUES_MAX);
     return false;
 }
@@ -794,11 +787,11 @@ static bool is_bounded(struct reader *reader, struct str text)
 static json_t *parse(struct reader *reader, struct str text)
 {
     if (is_blank(text)) {
-        fault_in_text(reader, 1, 1, "is empty; no settings at all are {}");
+        FAULT_IN_TEXT(reader, 1, 1, "is empty; no settings at all are {}");
         return NULL;
     }
     if (file_has_bom(text)) {
-        fault_in_text(reader, 1, 1, "starts with a byte order mark; save it as UTF-8 without one");
+        FAULT_IN_TEXT(reader, 1, 1, "starts with a byte order mark; save it as UTF-8 without one");
         return NULL;
     }
     if (!is_bounded(reader, text))
@@ -806,14 +799,16 @@ static json_t *parse(struct reader *reader, struct str text)
     json_error_t error;
     json_t *json = json_loadb(text.p, text.len, JSON_REJECT_DUPLICATES, &error);
     if (json == NULL) {
-        fault_in_text(reader, error.line > 0 ? (unsigned)error.line : 1,
-                      error.column > 0 ? (unsigned)error.column : 1, "is not valid JSON: %s",
-                      error.text);
+        bool nul = json_error_code(&error) == json_error_null_character;
+        FAULT_IN_TEXT(
+            reader, error.line > 0 ? (unsigned)error.line : 1,
+            error.column > 0 ? (unsigned)error.column : 1, "%s%s",
+            nul ? "" : "is not valid JSON: ", nul ? "a string holds a NUL character" : error.text);
         return NULL;
     }
     if (!json_place_scan(text, &reader->spots)) {
         const struct json_spot *spot = &reader->spots.items[reader->spots.count - 1];
-        fault_in_text(reader, spot->line, spot->column, "is nested more than %d levels deep",
+        FAULT_IN_TEXT(reader, spot->line, spot->column, "is nested more than %d levels deep",
                       JSON_PLACE_DEPTH_MAX);
         json_decref(json);
         return NULL;

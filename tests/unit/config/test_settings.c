@@ -184,9 +184,7 @@ static void what_is_not_json_is_refused_with_its_place(void **state)
          "s.json:1:34: is not valid JSON: too big integer near '99999999999999999999'"},
         {"{\"bwrapPath\": \"\\ud800\"}",
          "s.json:1:22: is not valid JSON: invalid Unicode '\\uD800' near '\"\\ud800\"'"},
-        {"{\"bwrapPath\": \"/a\\u0000b\"}",
-         "s.json:1:25: is not valid JSON: \\u0000 is not allowed without JSON_ALLOW_NUL near "
-         "'\"/a\\u0000b\"'"},
+        {"{\"bwrapPath\": \"/a\\u0000b\"}", "s.json:1:25: a string holds a NUL character"},
         {"{\"bwrapPath\": \"/a\xff\"}",
          "s.json:1:17: is not valid JSON: unable to decode byte 0xff near '\"/a'"},
         {"{\"bwrapPath\": \"/a\xc3\xa4\",\n \"x\"}",
