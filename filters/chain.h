@@ -57,13 +57,4 @@ enum outcome chain_approve(const struct chain *chain, const struct guard_host *h
 enum outcome chain_judge_sni(const struct chain *chain, const struct question *question,
                              const struct decision *decision, const struct name *sni);
 
-/* One sentence for people, such as "evil.test:443 is not on the allow list of policy build", and
- * what to do next. Both are NUL-terminated and contain no control bytes. */
-void decision_message(const struct decision *decision, const struct target *target,
-                      enum outcome outcome, char *out, size_t size);
-/* "not dialled: 127.0.0.9, a loopback address, and 1 more"; empty when nothing was dropped. */
-void decision_dropped(const struct decision *decision, char *out, size_t size);
-void decision_next_step(const struct decision *decision, const struct target *target,
-                        enum outcome outcome, char *out, size_t size);
-
 #endif

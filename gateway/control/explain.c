@@ -1,6 +1,6 @@
 #include "control/addresses.h"
 #include "control/command.h"
-#include "filters/chain.h"
+#include "filters/words.h"
 #include "record/event.h"
 #include "srt/cleanup.h"
 

@@ -8,7 +8,7 @@
  */
 #include "control/command.h"
 #include "control/history.h"
-#include "filters/chain.h"
+#include "filters/words.h"
 #include "record/event.h"
 
 #include <time.h>

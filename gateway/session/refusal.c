@@ -1,5 +1,6 @@
 #include "session/refusal.h"
 
+#include "filters/words.h"
 #include "session/session.h"
 
 #include <assert.h>

@@ -1,5 +1,6 @@
 #include "session/report.h"
 
+#include "filters/words.h"
 #include "record/audit.h"
 #include "record/event.h"
 #include "session/refusal.h"

@@ -1,4 +1,4 @@
-#include "filters/chain.h"
+#include "filters/words.h"
 #include "lines.h"
 
 /* One sandbox under a policy and, perhaps, the narrowing of its settings. */

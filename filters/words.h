@@ -1,0 +1,22 @@
+/*
+ * What a refusal says to people and agents: which rule, whose reason, and what to do next.
+ *
+ * Every outcome has words, also those that end a request before any policy was asked (a zeroed
+ * decision, `target` NULL). Ownership: none. Thread: any; pure.
+ */
+#ifndef FILTERS_WORDS_H
+#define FILTERS_WORDS_H
+
+#include "filters/chain.h"
+
+/* One sentence for people, such as "evil.test:443 is not on the allow list of policy build", and
+ * what to do next. Both are NUL-terminated and contain no control bytes. */
+void decision_message(const struct decision *decision, const struct target *target,
+                      enum outcome outcome, char *out, size_t size);
+void decision_next_step(const struct decision *decision, const struct target *target,
+                        enum outcome outcome, char *out, size_t size);
+
+/* "not dialled: 127.0.0.9, a loopback address, and 1 more"; empty when nothing was dropped. */
+void decision_dropped(const struct decision *decision, char *out, size_t size);
+
+#endif
