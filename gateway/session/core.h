@@ -11,6 +11,7 @@
 #include "session/mailbox.h"
 #include "session/request.h"
 #include "session/sandbox.h"
+#include "session/tickets.h"
 #include "session/worker.h"
 #include "transport/farewell.h"
 #include "transport/reach.h"
@@ -36,8 +37,11 @@ struct tenure {
 struct tenure *tenure_take(struct tenure *tenure);
 void tenure_leave(struct tenure *tenure);
 
-/* A resolver, counted by the questions that are out, so that a reload can replace it. */
+/* A resolver, counted by the questions that are out, so that a reload can replace it. The last of
+ * them may leave from within the resolver's own call, so it is buried from the loop. */
 struct name_service {
+    SLIST_ENTRY(name_service) link;
+    struct worker *worker;
     struct resolver *resolver;
     unsigned users;
 };
@@ -109,12 +113,6 @@ struct worker_counters {
     worker_counter accept_pauses;
 };
 
-/* What the audit writer says about a record that a session waits for. */
-struct written {
-    uint64_t ticket;
-    bool go;
-};
-
 struct worker {
     struct workers *team;
     unsigned index;
@@ -127,17 +125,15 @@ struct worker {
     struct tenure *tenure;   /* in force */
     struct tenure *prepared; /* between prepare and commit */
     struct name_service *names, *prepared_names;
+    SLIST_HEAD(, name_service) unused_names;
+    ev_timer burial;
     struct listener **prepared_listeners;
 
     LIST_HEAD(, door) doors;
     LIST_HEAD(, sandbox) sandboxes;
     LIST_HEAD(, session) sessions;
     TAILQ_HEAD(waiting, session) waiting; /* for their record to be on disk, by ticket */
-    uint64_t last_ticket;
-    ev_async written_wake;
-    pthread_mutex_t written_lock;
-    struct written *written; /* not yet looked at */
-    size_t written_count, written_cap;
+    struct tickets *tickets;
 
     struct farewells farewells;
     struct reach *reach;
@@ -177,9 +173,6 @@ void worker_cut(struct worker *worker, enum close_cause cause,
 void worker_make_id(struct worker *worker, char out[REQUEST_ID_LEN + 1]);
 /* To be called whenever a session ended or became idle. */
 void worker_check_drained(struct worker *worker);
-
-/* audit_written_fn for tickets of the worker `arg`. */
-void worker_record_written(void *arg, uint64_t ticket, bool go);
 
 /* Connections of the whole team that are open, and its bound. */
 unsigned workers_connections(const struct workers *team);

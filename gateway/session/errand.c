@@ -1,6 +1,6 @@
 #include "session/errand.h"
 
-#include "session/workers.h"
+#include "session/team.h"
 
 #include <stdlib.h>
 

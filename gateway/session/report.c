@@ -85,8 +85,8 @@ static bool submit(struct session *session, uint64_t ticket)
 {
     struct worker *worker = session->worker;
     const struct str fields = {worker->json.data, worker->json.len};
-    return audit_submit(worker->audit, fields, ticket != 0 ? worker_record_written : NULL, worker,
-                        ticket);
+    return audit_submit(worker->audit, fields, ticket != 0 ? tickets_written : NULL,
+                        worker->tickets, ticket);
 }
 
 static void count_outcome(struct session *session)

@@ -2,7 +2,7 @@
 
 #include "session/errand.h"
 #include "session/session.h"
-#include "session/workers.h"
+#include "session/team.h"
 
 #include <stdlib.h>
 

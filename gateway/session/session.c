@@ -657,9 +657,17 @@ static uint64_t take_ticket(struct session *s)
     s->record_written = s->record_failed = false;
     if (!audit_waits(s->worker->audit))
         return 0;
-    s->ticket = ++s->worker->last_ticket;
+    s->ticket = tickets_take(s->worker->tickets);
     TAILQ_INSERT_TAIL(&s->worker->waiting, s, waiting_link);
     return s->ticket;
+}
+
+/* The log has not taken the record. */
+static void give_ticket_back(struct session *s)
+{
+    if (s->ticket != 0)
+        tickets_give_back(s->worker->tickets);
+    forget_ticket(s);
 }
 
 static enum step enter_record(struct session *s)
@@ -674,7 +682,7 @@ static enum step enter_record(struct session *s)
     }
     const uint64_t ticket = take_ticket(s);
     if (!report_admission(s, ticket)) {
-        forget_ticket(s);
+        give_ticket_back(s);
         return refuse(s, OUTCOME_AUDIT_FAILURE);
     }
     admit(s);
@@ -1018,7 +1026,7 @@ static enum step enter_refuse(struct session *s)
     const uint64_t ticket = take_ticket(s);
     if (report_refusal(s, ticket) && ticket != 0)
         return STEP_WAIT;
-    forget_ticket(s);
+    give_ticket_back(s);
     return tell_refusal(s);
 }
 

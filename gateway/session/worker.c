@@ -1,379 +1,508 @@
-#include "session/core.h"
+#include "session/worker.h"
 
-#include "dns/resolver.h"
 #include "session/errand.h"
 #include "session/session.h"
+#include "session/team.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
-enum { REACH_ENTRIES = 4096 }; /* addresses whose last outcome a worker remembers, 48 bytes each */
+enum { DENIALS_WAITING_MAX = 1024 };
 
-/* ---- tenures, narrowings, name services ---- */
+/* ---- what workers ask their team ---- */
 
-static void *allocate(size_t size)
+unsigned workers_connections(const struct workers *team)
 {
-    void *p = calloc(1, size);
-    if (p == NULL)
+    return atomic_load_explicit(&team->connections, memory_order_relaxed);
+}
+
+void workers_connection_opened(struct workers *team)
+{
+    atomic_fetch_add_explicit(&team->connections, 1, memory_order_relaxed);
+}
+
+void workers_connection_closed(struct workers *team)
+{
+    atomic_fetch_sub_explicit(&team->connections, 1, memory_order_relaxed);
+}
+
+const char *workers_loop_token(const struct workers *team)
+{
+    return team->loop_token;
+}
+
+bool workers_may_complain(struct workers *team, double now)
+{
+    long long second = (long long)now;
+    return atomic_exchange_explicit(&team->complained, second, memory_order_relaxed) != second;
+}
+
+/* ---- denials ---- */
+
+struct denial_mail {
+    struct mail mail;
+    struct denial denial; /* its texts are the mail's */
+};
+
+static char *copy_or_null(const char *text)
+{
+    char *copy = text != NULL ? strdup(text) : NULL;
+    if (text != NULL && copy == NULL)
         abort();
-    return p;
+    return copy;
 }
 
-static struct tenure *tenure_create(struct snapshot *snapshot, struct budget **budgets)
+static void free_text(const char *text)
 {
-    struct tenure *tenure = allocate(sizeof(*tenure));
-    tenure->snapshot = snapshot_take(snapshot);
-    tenure->budgets = budgets;
-    tenure->users = 1;
-    return tenure;
+    free((void *)(uintptr_t)text);
 }
 
-struct tenure *tenure_take(struct tenure *tenure)
+static void deliver_denial(struct mail *mail, void *owner)
 {
-    tenure->users++;
-    return tenure;
-}
-
-void tenure_leave(struct tenure *tenure)
-{
-    if (tenure == NULL || --tenure->users > 0)
-        return;
-    snapshot_release(tenure->snapshot);
-    free(tenure->budgets);
-    free(tenure);
-}
-
-struct narrowing *narrowing_create(struct policy *policy)
-{
-    if (policy == NULL)
-        return NULL;
-    struct narrowing *narrowing = allocate(sizeof(*narrowing));
-    narrowing->policy = policy;
-    narrowing->users = 1;
-    return narrowing;
-}
-
-struct narrowing *narrowing_take(struct narrowing *narrowing)
-{
-    if (narrowing != NULL)
-        narrowing->users++;
-    return narrowing;
-}
-
-void narrowing_leave(struct narrowing *narrowing)
-{
-    if (narrowing == NULL || --narrowing->users > 0)
-        return;
-    policy_free(narrowing->policy);
-    free(narrowing);
-}
-
-static struct name_service *
-name_service_create(struct ev_loop *loop, const struct gateway_config *config, struct srt_err *err)
-{
-    const struct resolver_config resolver_config = {
-        .servers = config->dns_servers,
-        .hosts_file = config->dns_hosts_file,
-        .timeout_ms = (uint32_t)config->dns_timeout_ms,
-        .tries = (uint32_t)config->dns_tries,
-        .cache_entries = (uint32_t)config->dns_cache_entries,
-        .min_ttl_s = (uint32_t)config->dns_min_ttl_s,
-        .max_ttl_s = (uint32_t)config->dns_max_ttl_s,
-        .negative_ttl_s = (uint32_t)config->dns_negative_ttl_s,
-    };
-    struct resolver *resolver = resolver_create(loop, &resolver_config, err);
-    if (resolver == NULL)
-        return NULL;
-    struct name_service *service = allocate(sizeof(*service));
-    service->resolver = resolver;
-    service->users = 1;
-    return service;
-}
-
-void name_service_leave(struct name_service *service)
-{
-    if (service == NULL || --service->users > 0)
-        return;
-    resolver_destroy(service->resolver);
-    free(service);
-}
-
-/* ---- ids ---- */
-
-void worker_make_id(struct worker *worker, char out[REQUEST_ID_LEN + 1])
-{
-    static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-    enum { TIME_DIGITS = 10, CHANCE_DIGITS = REQUEST_ID_LEN - TIME_DIGITS };
-    if (worker->random_left < CHANCE_DIGITS) {
-        /* 256 bytes and less are never cut short (getrandom(2)); so the pool is filled in halves.
-         */
-        for (size_t at = 0; at < sizeof(worker->random); at += 256)
-            if (getrandom(worker->random + at, 256, 0) != 256)
-                abort();
-        worker->random_left = sizeof(worker->random);
+    struct denial_mail *denial_mail = (struct denial_mail *)mail;
+    struct workers *team = owner;
+    const struct denial *denial = &denial_mail->denial;
+    if (team != NULL) {
+        atomic_fetch_sub_explicit(&team->denials_waiting, 1, memory_order_relaxed);
+        team->on_denial(team->arg, denial);
     }
-    uint64_t ms = (uint64_t)(ev_now(worker->loop) * 1000.);
-    for (int i = TIME_DIGITS - 1; i >= 0; i--, ms >>= 5)
-        out[i] = digits[ms & 31];
-    for (int i = TIME_DIGITS; i < REQUEST_ID_LEN; i++)
-        out[i] = digits[worker->random[--worker->random_left] & 31];
-    out[REQUEST_ID_LEN] = '\0';
+    free_text(denial->host);
+    free_text(denial->rule);
+    free_text(denial->policy);
+    free_text(denial->message);
+    free_text(denial->next_step);
+    free_text(denial->request_id);
+    free(denial_mail);
 }
 
-/* ---- records that are waited for ---- */
+void workers_post_denial(struct workers *team, const struct denial *denial)
+{
+    if (team->on_denial == NULL)
+        return;
+    /* A sandbox can ask faster than the control thread can tell its launcher. */
+    if (atomic_fetch_add_explicit(&team->denials_waiting, 1, memory_order_relaxed) >=
+        DENIALS_WAITING_MAX) {
+        atomic_fetch_sub_explicit(&team->denials_waiting, 1, memory_order_relaxed);
+        return;
+    }
+    struct denial_mail *mail = calloc(1, sizeof(*mail));
+    if (mail == NULL)
+        abort();
+    mail->mail.deliver = deliver_denial;
+    mail->denial = *denial;
+    mail->denial.host = copy_or_null(denial->host);
+    mail->denial.rule = copy_or_null(denial->rule);
+    mail->denial.policy = copy_or_null(denial->policy);
+    mail->denial.message = copy_or_null(denial->message);
+    mail->denial.next_step = copy_or_null(denial->next_step);
+    mail->denial.request_id = copy_or_null(denial->request_id);
+    mailbox_post(&team->control, &mail->mail);
+}
 
-void worker_record_written(void *arg, uint64_t ticket, bool go)
+/* ---- start and stop ---- */
+
+static void *run_worker(void *arg)
 {
     struct worker *worker = arg;
-    pthread_mutex_lock(&worker->written_lock);
-    if (worker->written_count == worker->written_cap) {
-        worker->written_cap = worker->written_cap > 0 ? worker->written_cap * 2 : 64;
-        worker->written =
-            reallocarray(worker->written, worker->written_cap, sizeof(*worker->written));
-        if (worker->written == NULL)
-            abort();
-    }
-    worker->written[worker->written_count++] = (struct written){.ticket = ticket, .go = go};
-    pthread_mutex_unlock(&worker->written_lock);
-    ev_async_send(worker->loop, &worker->written_wake);
-}
-
-/* Answers come in the order of the tickets, so the session is at the front unless it was cut. */
-static struct session *find_waiting(struct worker *worker, uint64_t ticket)
-{
-    struct session *session;
-    TAILQ_FOREACH(session, &worker->waiting, waiting_link)
-    if (session->ticket == ticket)
-        return session;
+    ev_run(worker->loop, 0);
     return NULL;
 }
 
-static void on_written(struct ev_loop *loop, ev_async *wake, int revents)
+/* Signals are the control thread's. */
+static int start_thread(struct worker *worker)
 {
-    (void)loop, (void)revents;
-    struct worker *worker = wake->data;
-    pthread_mutex_lock(&worker->written_lock);
-    struct written *written = worker->written;
-    size_t count = worker->written_count;
-    worker->written = NULL;
-    worker->written_count = worker->written_cap = 0;
-    pthread_mutex_unlock(&worker->written_lock);
-    for (size_t i = 0; i < count; i++) {
-        struct session *session = find_waiting(worker, written[i].ticket);
-        if (session != NULL)
-            session_record_written(session, written[i].go);
+    sigset_t all, before;
+    char name[16];
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&worker->thread, NULL, run_worker, worker);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error == 0) {
+        snprintf(name, sizeof(name), "worker-%u", worker->index % 10000);
+        pthread_setname_np(worker->thread, name);
     }
-    free(written);
+    return error;
 }
 
-/* ---- drain ---- */
-
-static bool is_saying_something(const struct worker *worker)
+static struct listener **copy_listeners(const struct snapshot *snapshot,
+                                        struct listener *const *listeners)
 {
-    const struct session *session;
-    LIST_FOREACH(session, &worker->sessions, link)
-    if (session->client.out.len > 0)
-        return true;
-    return false;
-}
-
-void worker_check_drained(struct worker *worker)
-{
-    const struct worker_counters *counters = &worker->counters;
-    if (worker->drain == NULL || counters->tunnels != counters->tunnels_closed ||
-        is_saying_something(worker))
-        return;
-    struct errand *errand = worker->drain;
-    worker->drain = NULL;
-    errand_answer(errand);
-}
-
-/* ---- life ---- */
-
-static void on_accept_pause_end(struct ev_loop *loop, ev_timer *timer, int revents)
-{
-    (void)loop, (void)revents;
-    doors_resume(timer->data);
-}
-
-static void name_doors(struct worker *worker, struct listener *const *listeners)
-{
-    const struct gateway_config *config = worker->tenure->snapshot->config;
-    struct door *door;
-    LIST_FOREACH(door, &worker->doors, link)
-    {
-        for (size_t i = 0; door->sandbox == NULL && i < config->listen_count; i++) {
-            if (listeners[i] != door->listener)
-                continue;
-            free(door->name);
-            door->name = strdup(config->listens[i].name);
-            door->config = &config->listens[i];
-        }
-    }
-}
-
-static struct door *find_door(const struct worker *worker, const struct listener *listener)
-{
-    struct door *door;
-    LIST_FOREACH(door, &worker->doors, link)
-    if (door->listener == listener)
-        return door;
-    return NULL;
-}
-
-static bool is_listed(const struct listener *listener, struct listener *const *listeners,
-                      size_t count)
-{
+    const size_t count = snapshot->config->listen_count;
+    struct listener **copy = calloc(count + 1, sizeof(struct listener *));
+    if (copy == NULL)
+        abort();
     for (size_t i = 0; i < count; i++)
-        if (listeners[i] == listener)
-            return true;
-    return false;
+        copy[i] = listeners[i] != NULL ? listener_take(listeners[i]) : NULL;
+    return copy;
 }
 
-/* Opens what is new, closes what is gone, and lets every door know its section. */
-static void use_listeners(struct worker *worker, struct listener **listeners)
+static struct budget **find_budgets(struct workers *team, const struct gateway_config *config)
 {
-    const size_t count = worker->tenure->snapshot->config->listen_count;
-    struct door *door = LIST_FIRST(&worker->doors), *next;
-    for (; door != NULL; door = next) {
-        next = LIST_NEXT(door, link);
-        if (door->sandbox == NULL && !is_listed(door->listener, listeners, count))
-            door_close(door);
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (listeners[i] == NULL)
-            continue;
-        if (find_door(worker, listeners[i]) != NULL)
-            listener_release(listeners[i]);
-        else
-            door_open(worker, listeners[i], NULL);
-    }
-    name_doors(worker, listeners);
+    struct budget **found = calloc(config->client_count + 1, sizeof(struct budget *));
+    if (found == NULL)
+        abort();
+    for (size_t i = 0; i < config->client_count; i++)
+        found[i] = budgets_find(&team->budgets, config->clients[i].name);
+    return found;
 }
 
-int worker_init(struct worker *worker, struct workers *team, unsigned index,
-                const struct workers_config *config, struct srt_err *err)
+static bool run_stop(struct errand *errand)
 {
-    *worker = (struct worker){.team = team, .index = index, .audit = config->audit};
-    worker->trace = config->trace;
-    LIST_INIT(&worker->doors);
-    LIST_INIT(&worker->sandboxes);
-    LIST_INIT(&worker->sessions);
-    TAILQ_INIT(&worker->waiting);
-    pthread_mutex_init(&worker->written_lock, NULL);
-    worker->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
-    if (worker->loop == NULL)
-        return srt_err_set(err, "no event loop can be had for a worker");
-    mailbox_init(&worker->mailbox, worker->loop, worker);
-    ev_async_init(&worker->written_wake, on_written);
-    ev_async_start(worker->loop, &worker->written_wake);
-    ev_init(&worker->accept_pause, on_accept_pause_end);
-    worker->written_wake.data = worker->accept_pause.data = worker;
-    farewells_init(&worker->farewells, worker->loop);
-    worker->reach = reach_create(REACH_ENTRIES);
-    worker->scratch = allocate(RELAY_CHUNK);
-    worker->http_request = allocate(sizeof(*worker->http_request));
-    worker->http_response = allocate(sizeof(*worker->http_response));
+    ev_break(errand->worker->loop, EVBREAK_ALL);
+    return true;
+}
+
+static void free_team(struct workers *team)
+{
+    for (unsigned i = 0; i < team->count; i++)
+        worker_end(&team->all[i]);
+    mailbox_end(&team->control);
+    budgets_free(&team->budgets);
+    free(team->all);
+    free(team);
+}
+
+static void stop_threads(struct workers *team, unsigned started)
+{
+    struct round *round = round_create(team, round_finish_done, NULL);
+    for (unsigned i = 0; i < started; i++)
+        errand_send(errand_create(round, &team->all[i], run_stop));
+    for (unsigned i = 0; i < started; i++)
+        pthread_join(team->all[i].thread, NULL);
+    if (started == 0)
+        free(round);
+}
+
+void workers_stop(struct workers *team)
+{
+    if (team == NULL)
+        return;
+    stop_threads(team, team->count);
+    free_team(team);
+}
+
+static void make_token(char out[17])
+{
+    uint8_t random[8];
+    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+        abort();
+    for (size_t i = 0; i < sizeof(random); i++)
+        snprintf(out + 2 * i, 3, "%02x", random[i]);
+}
+
+static int init_workers(struct workers *team, const struct workers_config *config,
+                        struct srt_err *err)
+{
+    for (unsigned i = 0; i < config->count; i++) {
+        team->count++;
+        if (worker_init(&team->all[i], team, i, config, err) != 0)
+            return -1;
+        /* As a reload does it, so that there is one way in. */
+        if (worker_prepare(&team->all[i], config->snapshot,
+                           copy_listeners(config->snapshot, config->listeners),
+                           find_budgets(team, config->snapshot->config), err) != 0)
+            return -1;
+        worker_commit(&team->all[i]);
+    }
     return 0;
 }
 
-void worker_cut(struct worker *worker, enum close_cause cause,
-                bool (*chosen)(const struct session *, const void *), const void *arg)
+struct workers *workers_start(const struct workers_config *config, struct srt_err *err)
 {
+    assert(config->count > 0);
+    struct workers *team = calloc(1, sizeof(*team));
+    if (team == NULL)
+        abort();
+    team->all = calloc(config->count, sizeof(*team->all));
+    if (team->all == NULL)
+        abort();
+    team->audit = config->audit;
+    team->on_denial = config->on_denial;
+    team->arg = config->arg;
+    make_token(team->loop_token);
+    mailbox_init(&team->control, config->control_loop, team);
+    if (init_workers(team, config, err) != 0) {
+        free_team(team);
+        return NULL;
+    }
+    for (unsigned i = 0; i < team->count; i++) {
+        int error = start_thread(&team->all[i]);
+        if (error != 0) {
+            srt_err_set(err, "no thread can be had for a worker: %s", strerror(error));
+            stop_threads(team, i);
+            free_team(team);
+            return NULL;
+        }
+    }
+    return team;
+}
+
+unsigned workers_count(const struct workers *team)
+{
+    return team->count;
+}
+
+/* ---- calls that every worker answers ---- */
+
+struct preparation {
+    struct snapshot *snapshot;
+    struct listener **listeners;
+    struct budget **budgets;
+};
+
+static bool run_prepare(struct errand *errand)
+{
+    struct srt_err err;
+    struct preparation *preparation = errand->data;
+    struct listener **listeners = preparation->listeners;
+    struct budget **budgets = preparation->budgets;
+    preparation->listeners = NULL;
+    preparation->budgets = NULL;
+    if (worker_prepare(errand->worker, preparation->snapshot, listeners, budgets, &err) != 0)
+        errand->error = strdup(err.text);
+    return true;
+}
+
+static void dispose_preparation(struct errand *errand)
+{
+    struct preparation *preparation = errand->data;
+    if (preparation->listeners != NULL) {
+        for (size_t i = 0; i < preparation->snapshot->config->listen_count; i++)
+            listener_release(preparation->listeners[i]);
+        free(preparation->listeners);
+    }
+    snapshot_release(preparation->snapshot);
+    free(preparation->budgets);
+    free(preparation);
+}
+
+static void collect_error(struct errand *errand)
+{
+    if (errand->round->error != NULL || errand->error == NULL)
+        return;
+    errand->round->error = errand->error;
+    errand->error = NULL;
+}
+
+static void finish_prepare(struct round *round)
+{
+    round->prepared(round->arg, round->error);
+}
+
+void workers_prepare(struct workers *team, struct snapshot *snapshot,
+                     struct listener *const *listeners, workers_prepared_fn *done, void *arg)
+{
+    struct round *round = round_create(team, finish_prepare, arg);
+    round->prepared = done;
+    for (unsigned i = 0; i < team->count; i++) {
+        struct errand *errand = errand_create(round, &team->all[i], run_prepare);
+        struct preparation *preparation = calloc(1, sizeof(*preparation));
+        if (preparation == NULL)
+            abort();
+        preparation->snapshot = snapshot_take(snapshot);
+        preparation->listeners = copy_listeners(snapshot, listeners);
+        preparation->budgets = find_budgets(team, snapshot->config);
+        errand->data = preparation;
+        errand->collect = collect_error;
+        errand->dispose = dispose_preparation;
+        errand_send(errand);
+    }
+}
+
+static bool run_commit(struct errand *errand)
+{
+    worker_commit(errand->worker);
+    return true;
+}
+
+void workers_commit(struct workers *team, workers_done_fn *done, void *arg)
+{
+    struct round *round = round_create(team, round_finish_done, arg);
+    round->done = done;
+    for (unsigned i = 0; i < team->count; i++)
+        errand_send(errand_create(round, &team->all[i], run_commit));
+}
+
+static bool run_abort(struct errand *errand)
+{
+    worker_abort(errand->worker);
+    return true;
+}
+
+void workers_abort(struct workers *team)
+{
+    struct round *round = round_create(team, round_finish_done, NULL);
+    for (unsigned i = 0; i < team->count; i++)
+        errand_send(errand_create(round, &team->all[i], run_abort));
+}
+
+static bool run_drain(struct errand *errand)
+{
+    struct worker *worker = errand->worker;
+    if (worker->drain != NULL)
+        return true; /* already asked, by a call whose answer is still to come */
+    worker->draining = true;
+    worker->drain = errand;
     struct session *session = LIST_FIRST(&worker->sessions), *next;
     for (; session != NULL; session = next) {
         next = LIST_NEXT(session, link);
-        if (chosen == NULL || chosen(session, arg))
-            session_cut(session, cause);
+        session_drain(session);
+    }
+    worker_check_drained(worker);
+    return false;
+}
+
+void workers_drain(struct workers *team, workers_done_fn *done, void *arg)
+{
+    struct round *round = round_create(team, round_finish_done, arg);
+    round->done = done;
+    for (unsigned i = 0; i < team->count; i++)
+        errand_send(errand_create(round, &team->all[i], run_drain));
+}
+
+/* ---- tunnels ---- */
+
+static void free_tunnels(struct tunnel_info *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free_text(list[i].sandbox);
+        free_text(list[i].client);
+        free_text(list[i].listener);
+        free_text(list[i].policy);
+        free_text(list[i].host);
+        free_text(list[i].addr);
+    }
+    free(list);
+}
+
+static bool run_tunnels(struct errand *errand)
+{
+    const struct session *session;
+    size_t count = 0;
+    LIST_FOREACH(session, &errand->worker->sessions, link)
+    count += session_is_tunnel(session);
+    struct tunnel_info *list = calloc(count + 1, sizeof(*list));
+    if (list == NULL)
+        abort();
+    LIST_FOREACH(session, &errand->worker->sessions, link)
+    {
+        char host[NAME_MAX_LEN + 1], addr[ADDR_TEXT_MAX];
+        struct tunnel_info *info = &list[errand->count];
+        if (!session_is_tunnel(session))
+            continue;
+        session_describe(session, info, host, addr);
+        info->sandbox = copy_or_null(info->sandbox);
+        info->client = copy_or_null(info->client);
+        info->listener = copy_or_null(info->listener);
+        info->policy = copy_or_null(info->policy);
+        info->host = copy_or_null(info->host);
+        info->addr = copy_or_null(info->addr);
+        errand->count++;
+    }
+    errand->data = list;
+    return true;
+}
+
+static void dispose_tunnels(struct errand *errand)
+{
+    free_tunnels(errand->data, errand->count);
+}
+
+/* Moves the errand's tunnels behind the round's. */
+static void collect_tunnels(struct errand *errand)
+{
+    struct round *round = errand->round;
+    const struct tunnel_info *list = errand->data;
+    round->list = reallocarray(round->list, round->count + errand->count + 1, sizeof(*list));
+    if (round->list == NULL)
+        abort();
+    for (size_t i = 0; i < errand->count; i++)
+        round->list[round->count++] = list[i];
+    errand->count = 0;
+}
+
+static void finish_tunnels(struct round *round)
+{
+    round->tunnels(round->arg, round->list, round->count);
+    free_tunnels(round->list, round->count);
+}
+
+void workers_tunnels(struct workers *team, workers_tunnels_fn *done, void *arg)
+{
+    struct round *round = round_create(team, finish_tunnels, arg);
+    round->tunnels = done;
+    for (unsigned i = 0; i < team->count; i++) {
+        struct errand *errand = errand_create(round, &team->all[i], run_tunnels);
+        errand->collect = collect_tunnels;
+        errand->dispose = dispose_tunnels;
+        errand_send(errand);
     }
 }
 
-static void free_listeners(struct listener **listeners, size_t count)
+static bool has_id(const struct session *session, const void *id)
 {
-    for (size_t i = 0; listeners != NULL && i < count; i++)
-        listener_release(listeners[i]);
-    free(listeners);
+    return session_is_tunnel(session) && strcmp(session->request.id, id) == 0;
 }
 
-void worker_end(struct worker *worker)
+static bool run_cut(struct errand *errand)
 {
-    if (worker->loop == NULL)
-        return;
-    worker_cut(worker, CLOSE_DRAIN, NULL, NULL);
-    worker_abort(worker);
-    if (worker->drain != NULL)
-        errand_drop(worker->drain);
-    while (!LIST_EMPTY(&worker->sandboxes))
-        sandbox_forget(LIST_FIRST(&worker->sandboxes));
-    while (!LIST_EMPTY(&worker->doors))
-        door_close(LIST_FIRST(&worker->doors));
-    farewells_end(&worker->farewells);
-    reach_destroy(worker->reach);
-    mailbox_end(&worker->mailbox);
-    name_service_leave(worker->names);
-    tenure_leave(worker->tenure);
-    ev_async_stop(worker->loop, &worker->written_wake);
-    ev_timer_stop(worker->loop, &worker->accept_pause);
-    ev_loop_destroy(worker->loop);
-    pthread_mutex_destroy(&worker->written_lock);
-    json_free(&worker->json);
-    free(worker->written);
-    free(worker->scratch);
-    free(worker->http_request);
-    free(worker->http_response);
+    const struct session *session;
+    LIST_FOREACH(session, &errand->worker->sessions, link)
+    errand->found |= has_id(session, errand->id);
+    worker_cut(errand->worker, CLOSE_CUT, has_id, errand->id);
+    return true;
 }
 
-/* ---- reload ---- */
-
-int worker_prepare(struct worker *worker, struct snapshot *snapshot, struct listener **listeners,
-                   struct budget **budgets, struct srt_err *err)
+static void collect_found(struct errand *errand)
 {
-    assert(worker->prepared == NULL);
-    worker->prepared = tenure_create(snapshot, budgets);
-    worker->prepared_listeners = listeners;
-    worker->prepared_names = name_service_create(worker->loop, snapshot->config, err);
-    return worker->prepared_names != NULL ? 0 : -1;
+    errand->round->found |= errand->found;
 }
 
-void worker_abort(struct worker *worker)
+static void finish_cut(struct round *round)
 {
-    if (worker->prepared == NULL)
-        return;
-    free_listeners(worker->prepared_listeners, worker->prepared->snapshot->config->listen_count);
-    worker->prepared_listeners = NULL;
-    name_service_leave(worker->prepared_names);
-    worker->prepared_names = NULL;
-    tenure_leave(worker->prepared);
-    worker->prepared = NULL;
+    round->cut(round->arg, round->found);
 }
 
-static bool is_idle_at_closed_door(const struct session *session, const void *arg)
+void workers_cut(struct workers *team, const char *id, workers_cut_fn *done, void *arg)
 {
-    (void)arg;
-    return session->door->closed && session->step == STEP_READ && session->began <= 0;
-}
-
-void worker_commit(struct worker *worker)
-{
-    assert(worker->prepared != NULL && worker->prepared_names != NULL);
-    struct tenure *before = worker->tenure;
-    struct name_service *names_before = worker->names;
-    worker->tenure = worker->prepared;
-    worker->names = worker->prepared_names;
-    worker->prepared = NULL;
-    worker->prepared_names = NULL;
-    use_listeners(worker, worker->prepared_listeners);
-    free(worker->prepared_listeners);
-    worker->prepared_listeners = NULL;
-
-    struct session *session = LIST_FIRST(&worker->sessions), *next;
-    const bool recheck = worker->tenure->snapshot->config->reload_tunnels == RELOAD_RECHECK;
-    for (; recheck && session != NULL; session = next) {
-        next = LIST_NEXT(session, link);
-        session_recheck(session);
+    struct round *round = round_create(team, finish_cut, arg);
+    round->cut = done;
+    for (unsigned i = 0; i < team->count; i++) {
+        struct errand *errand = errand_create(round, &team->all[i], run_cut);
+        snprintf(errand->id, sizeof(errand->id), "%s", id);
+        errand->collect = collect_found;
+        errand_send(errand);
     }
-    worker_cut(worker, CLOSE_POLICY, is_idle_at_closed_door, NULL);
-    name_service_leave(names_before);
-    tenure_leave(before);
+}
+
+/* ---- statistics ---- */
+
+static uint64_t read_counter(const worker_counter *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+void workers_stats(const struct workers *team, struct workers_stats *out)
+{
+    *out = (struct workers_stats){0};
+    for (unsigned i = 0; i < team->count; i++) {
+        const struct worker_counters *counters = &team->all[i].counters;
+        /* The end is read before the beginning, so that a difference is never negative. */
+        uint64_t closed = read_counter(&counters->connections_closed);
+        uint64_t ended = read_counter(&counters->tunnels_closed);
+        uint64_t connections = read_counter(&counters->connections);
+        out->connections_total += connections;
+        out->connections_open += connections - closed;
+        out->tunnels_open += read_counter(&counters->tunnels) - ended;
+        out->bytes_up += read_counter(&counters->bytes_up);
+        out->bytes_down += read_counter(&counters->bytes_down);
+        out->accept_pauses += read_counter(&counters->accept_pauses);
+        for (size_t front = 0; front < FRONT_COUNT; front++)
+            for (size_t outcome = 0; outcome < OUTCOME_COUNT; outcome++)
+                out->requests[front][outcome] += read_counter(&counters->requests[front][outcome]);
+    }
 }

@@ -1,6 +1,6 @@
 /* The inside of struct workers, for this folder only; see session/worker.h. */
-#ifndef SESSION_WORKERS_H
-#define SESSION_WORKERS_H
+#ifndef SESSION_TEAM_H
+#define SESSION_TEAM_H
 
 #include "session/budget.h"
 #include "session/core.h"

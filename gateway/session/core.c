@@ -1,0 +1,368 @@
+#include "session/core.h"
+
+#include "dns/resolver.h"
+#include "session/errand.h"
+#include "session/session.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+enum { REACH_ENTRIES = 4096 }; /* addresses whose last outcome a worker remembers, 48 bytes each */
+
+/* ---- tenures, narrowings, name services ---- */
+
+static void *allocate(size_t size)
+{
+    void *p = calloc(1, size);
+    if (p == NULL)
+        abort();
+    return p;
+}
+
+static struct tenure *tenure_create(struct snapshot *snapshot, struct budget **budgets)
+{
+    struct tenure *tenure = allocate(sizeof(*tenure));
+    tenure->snapshot = snapshot_take(snapshot);
+    tenure->budgets = budgets;
+    tenure->users = 1;
+    return tenure;
+}
+
+struct tenure *tenure_take(struct tenure *tenure)
+{
+    tenure->users++;
+    return tenure;
+}
+
+void tenure_leave(struct tenure *tenure)
+{
+    if (tenure == NULL || --tenure->users > 0)
+        return;
+    snapshot_release(tenure->snapshot);
+    free(tenure->budgets);
+    free(tenure);
+}
+
+struct narrowing *narrowing_create(struct policy *policy)
+{
+    if (policy == NULL)
+        return NULL;
+    struct narrowing *narrowing = allocate(sizeof(*narrowing));
+    narrowing->policy = policy;
+    narrowing->users = 1;
+    return narrowing;
+}
+
+struct narrowing *narrowing_take(struct narrowing *narrowing)
+{
+    if (narrowing != NULL)
+        narrowing->users++;
+    return narrowing;
+}
+
+void narrowing_leave(struct narrowing *narrowing)
+{
+    if (narrowing == NULL || --narrowing->users > 0)
+        return;
+    policy_free(narrowing->policy);
+    free(narrowing);
+}
+
+static struct name_service *
+name_service_create(struct worker *worker, const struct gateway_config *config, struct srt_err *err)
+{
+    const struct resolver_config resolver_config = {
+        .servers = config->dns_servers,
+        .hosts_file = config->dns_hosts_file,
+        .timeout_ms = (uint32_t)config->dns_timeout_ms,
+        .tries = (uint32_t)config->dns_tries,
+        .cache_entries = (uint32_t)config->dns_cache_entries,
+        .min_ttl_s = (uint32_t)config->dns_min_ttl_s,
+        .max_ttl_s = (uint32_t)config->dns_max_ttl_s,
+        .negative_ttl_s = (uint32_t)config->dns_negative_ttl_s,
+    };
+    struct resolver *resolver = resolver_create(worker->loop, &resolver_config, err);
+    if (resolver == NULL)
+        return NULL;
+    struct name_service *service = allocate(sizeof(*service));
+    service->worker = worker;
+    service->resolver = resolver;
+    service->users = 1;
+    return service;
+}
+
+void name_service_leave(struct name_service *service)
+{
+    if (service == NULL || --service->users > 0)
+        return;
+    SLIST_INSERT_HEAD(&service->worker->unused_names, service, link);
+    ev_timer_start(service->worker->loop, &service->worker->burial);
+}
+
+static void bury_names(struct worker *worker)
+{
+    while (!SLIST_EMPTY(&worker->unused_names)) {
+        struct name_service *service = SLIST_FIRST(&worker->unused_names);
+        SLIST_REMOVE_HEAD(&worker->unused_names, link);
+        resolver_destroy(service->resolver);
+        free(service);
+    }
+}
+
+static void on_burial(struct ev_loop *loop, ev_timer *timer, int revents)
+{
+    (void)loop, (void)revents;
+    bury_names(timer->data);
+}
+
+/* ---- ids ---- */
+
+void worker_make_id(struct worker *worker, char out[REQUEST_ID_LEN + 1])
+{
+    static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+    enum { TIME_DIGITS = 10, CHANCE_DIGITS = REQUEST_ID_LEN - TIME_DIGITS };
+    if (worker->random_left < CHANCE_DIGITS) {
+        /* 256 bytes and less are never cut short (getrandom(2)); so the pool is filled in halves.
+         */
+        for (size_t at = 0; at < sizeof(worker->random); at += 256)
+            if (getrandom(worker->random + at, 256, 0) != 256)
+                abort();
+        worker->random_left = sizeof(worker->random);
+    }
+    uint64_t ms = (uint64_t)(ev_now(worker->loop) * 1000.);
+    for (int i = TIME_DIGITS - 1; i >= 0; i--, ms >>= 5)
+        out[i] = digits[ms & 31];
+    for (int i = TIME_DIGITS; i < REQUEST_ID_LEN; i++)
+        out[i] = digits[worker->random[--worker->random_left] & 31];
+    out[REQUEST_ID_LEN] = '\0';
+}
+
+/* ---- records that are waited for ---- */
+
+/* Answers come in the order of the tickets, so the session is at the front unless it was cut. */
+static struct session *find_waiting(struct worker *worker, uint64_t ticket)
+{
+    struct session *session;
+    TAILQ_FOREACH(session, &worker->waiting, waiting_link)
+    if (session->ticket >= ticket)
+        return session->ticket == ticket ? session : NULL;
+    return NULL;
+}
+
+static void on_answered(void *arg, uint64_t ticket, bool go)
+{
+    struct session *session = find_waiting(arg, ticket);
+    if (session != NULL)
+        session_record_written(session, go);
+}
+
+/* ---- drain ---- */
+
+static bool is_saying_something(const struct worker *worker)
+{
+    const struct session *session;
+    LIST_FOREACH(session, &worker->sessions, link)
+    if (session->client.out.len > 0)
+        return true;
+    return false;
+}
+
+void worker_check_drained(struct worker *worker)
+{
+    const struct worker_counters *counters = &worker->counters;
+    if (worker->drain == NULL || counters->tunnels != counters->tunnels_closed ||
+        is_saying_something(worker))
+        return;
+    struct errand *errand = worker->drain;
+    worker->drain = NULL;
+    errand_answer(errand);
+}
+
+/* ---- life ---- */
+
+static void on_accept_pause_end(struct ev_loop *loop, ev_timer *timer, int revents)
+{
+    (void)loop, (void)revents;
+    doors_resume(timer->data);
+}
+
+static void name_doors(struct worker *worker, struct listener *const *listeners)
+{
+    const struct gateway_config *config = worker->tenure->snapshot->config;
+    struct door *door;
+    LIST_FOREACH(door, &worker->doors, link)
+    {
+        for (size_t i = 0; door->sandbox == NULL && i < config->listen_count; i++) {
+            if (listeners[i] != door->listener)
+                continue;
+            free(door->name);
+            door->name = strdup(config->listens[i].name);
+            door->config = &config->listens[i];
+        }
+    }
+}
+
+static struct door *find_door(const struct worker *worker, const struct listener *listener)
+{
+    struct door *door;
+    LIST_FOREACH(door, &worker->doors, link)
+    if (door->listener == listener)
+        return door;
+    return NULL;
+}
+
+static bool is_listed(const struct listener *listener, struct listener *const *listeners,
+                      size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (listeners[i] == listener)
+            return true;
+    return false;
+}
+
+/* Opens what is new, closes what is gone, and lets every door know its section. */
+static void use_listeners(struct worker *worker, struct listener **listeners)
+{
+    const size_t count = worker->tenure->snapshot->config->listen_count;
+    struct door *door = LIST_FIRST(&worker->doors), *next;
+    for (; door != NULL; door = next) {
+        next = LIST_NEXT(door, link);
+        if (door->sandbox == NULL && !is_listed(door->listener, listeners, count))
+            door_close(door);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (listeners[i] == NULL)
+            continue;
+        if (find_door(worker, listeners[i]) != NULL)
+            listener_release(listeners[i]);
+        else
+            door_open(worker, listeners[i], NULL);
+    }
+    name_doors(worker, listeners);
+}
+
+int worker_init(struct worker *worker, struct workers *team, unsigned index,
+                const struct workers_config *config, struct srt_err *err)
+{
+    *worker = (struct worker){.team = team, .index = index, .audit = config->audit};
+    worker->trace = config->trace;
+    LIST_INIT(&worker->doors);
+    LIST_INIT(&worker->sandboxes);
+    LIST_INIT(&worker->sessions);
+    TAILQ_INIT(&worker->waiting);
+    worker->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
+    if (worker->loop == NULL)
+        return srt_err_set(err, "no event loop can be had for a worker");
+    mailbox_init(&worker->mailbox, worker->loop, worker);
+    worker->tickets = tickets_create(worker->loop, on_answered, worker);
+    ev_init(&worker->accept_pause, on_accept_pause_end);
+    ev_timer_init(&worker->burial, on_burial, 0., 0.);
+    worker->accept_pause.data = worker->burial.data = worker;
+    farewells_init(&worker->farewells, worker->loop);
+    worker->reach = reach_create(REACH_ENTRIES);
+    worker->scratch = allocate(RELAY_CHUNK);
+    worker->http_request = allocate(sizeof(*worker->http_request));
+    worker->http_response = allocate(sizeof(*worker->http_response));
+    return 0;
+}
+
+void worker_cut(struct worker *worker, enum close_cause cause,
+                bool (*chosen)(const struct session *, const void *), const void *arg)
+{
+    struct session *session = LIST_FIRST(&worker->sessions), *next;
+    for (; session != NULL; session = next) {
+        next = LIST_NEXT(session, link);
+        if (chosen == NULL || chosen(session, arg))
+            session_cut(session, cause);
+    }
+}
+
+static void free_listeners(struct listener **listeners, size_t count)
+{
+    for (size_t i = 0; listeners != NULL && i < count; i++)
+        listener_release(listeners[i]);
+    free(listeners);
+}
+
+void worker_end(struct worker *worker)
+{
+    if (worker->loop == NULL)
+        return;
+    worker_cut(worker, CLOSE_DRAIN, NULL, NULL);
+    worker_abort(worker);
+    if (worker->drain != NULL)
+        errand_drop(worker->drain);
+    while (!LIST_EMPTY(&worker->sandboxes))
+        sandbox_forget(LIST_FIRST(&worker->sandboxes));
+    while (!LIST_EMPTY(&worker->doors))
+        door_close(LIST_FIRST(&worker->doors));
+    farewells_end(&worker->farewells);
+    reach_destroy(worker->reach);
+    mailbox_end(&worker->mailbox);
+    name_service_leave(worker->names);
+    bury_names(worker);
+    tenure_leave(worker->tenure);
+    tickets_close(worker->tickets);
+    ev_timer_stop(worker->loop, &worker->accept_pause);
+    ev_timer_stop(worker->loop, &worker->burial);
+    ev_loop_destroy(worker->loop);
+    json_free(&worker->json);
+    free(worker->scratch);
+    free(worker->http_request);
+    free(worker->http_response);
+}
+
+/* ---- reload ---- */
+
+int worker_prepare(struct worker *worker, struct snapshot *snapshot, struct listener **listeners,
+                   struct budget **budgets, struct srt_err *err)
+{
+    assert(worker->prepared == NULL);
+    worker->prepared = tenure_create(snapshot, budgets);
+    worker->prepared_listeners = listeners;
+    worker->prepared_names = name_service_create(worker, snapshot->config, err);
+    return worker->prepared_names != NULL ? 0 : -1;
+}
+
+void worker_abort(struct worker *worker)
+{
+    if (worker->prepared == NULL)
+        return;
+    free_listeners(worker->prepared_listeners, worker->prepared->snapshot->config->listen_count);
+    worker->prepared_listeners = NULL;
+    name_service_leave(worker->prepared_names);
+    worker->prepared_names = NULL;
+    tenure_leave(worker->prepared);
+    worker->prepared = NULL;
+}
+
+static bool is_idle_at_closed_door(const struct session *session, const void *arg)
+{
+    (void)arg;
+    return session->door->closed && session->step == STEP_READ && session->began <= 0;
+}
+
+void worker_commit(struct worker *worker)
+{
+    assert(worker->prepared != NULL && worker->prepared_names != NULL);
+    struct tenure *before = worker->tenure;
+    struct name_service *names_before = worker->names;
+    worker->tenure = worker->prepared;
+    worker->names = worker->prepared_names;
+    worker->prepared = NULL;
+    worker->prepared_names = NULL;
+    use_listeners(worker, worker->prepared_listeners);
+    free(worker->prepared_listeners);
+    worker->prepared_listeners = NULL;
+
+    struct session *session = LIST_FIRST(&worker->sessions), *next;
+    const bool recheck = worker->tenure->snapshot->config->reload_tunnels == RELOAD_RECHECK;
+    for (; recheck && session != NULL; session = next) {
+        next = LIST_NEXT(session, link);
+        session_recheck(session);
+    }
+    worker_cut(worker, CLOSE_POLICY, is_idle_at_closed_door, NULL);
+    name_service_leave(names_before);
+    tenure_leave(before);
+}
