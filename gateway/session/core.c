@@ -303,7 +303,7 @@ void worker_end(struct worker *worker)
     name_service_leave(worker->names);
     bury_names(worker);
     tenure_leave(worker->tenure);
-    tickets_close(worker->tickets);
+    tickets_destroy(worker->tickets);
     ev_timer_stop(worker->loop, &worker->accept_pause);
     ev_timer_stop(worker->loop, &worker->burial);
     ev_loop_destroy(worker->loop);

@@ -662,14 +662,6 @@ static uint64_t take_ticket(struct session *s)
     return s->ticket;
 }
 
-/* The log has not taken the record. */
-static void give_ticket_back(struct session *s)
-{
-    if (s->ticket != 0)
-        tickets_give_back(s->worker->tickets);
-    forget_ticket(s);
-}
-
 static enum step enter_record(struct session *s)
 {
     /* What was put in force while we resolved and connected applies to what begins now. */
@@ -682,7 +674,7 @@ static enum step enter_record(struct session *s)
     }
     const uint64_t ticket = take_ticket(s);
     if (!report_admission(s, ticket)) {
-        give_ticket_back(s);
+        forget_ticket(s);
         return refuse(s, OUTCOME_AUDIT_FAILURE);
     }
     admit(s);
@@ -1026,7 +1018,7 @@ static enum step enter_refuse(struct session *s)
     const uint64_t ticket = take_ticket(s);
     if (report_refusal(s, ticket) && ticket != 0)
         return STEP_WAIT;
-    give_ticket_back(s);
+    forget_ticket(s);
     return tell_refusal(s);
 }
 

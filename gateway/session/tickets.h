@@ -1,10 +1,9 @@
 /*
  * How a session hears that its record is in the audit log.
  *
- * The audit writer answers each ticket from its own thread, possibly after the worker that took it
- * has ended; so this outlives the worker, until the last ticket is answered. Ownership:
- * tickets_create() gives it to the worker, which parts with it by tickets_close(). Thread: the
- * worker's, except tickets_written().
+ * The audit writer answers each ticket from its own thread. Ownership: the worker's; before
+ * tickets_destroy() the writer has to be kept from answering (audit_mute()). Thread: the worker's,
+ * except tickets_written().
  */
 #ifndef SESSION_TICKETS_H
 #define SESSION_TICKETS_H
@@ -19,14 +18,10 @@ struct tickets;
 typedef void ticket_answered_fn(void *arg, uint64_t ticket, bool go);
 
 struct tickets *tickets_create(struct ev_loop *loop, ticket_answered_fn *answered, void *arg);
-/* No answer is delivered any more. */
-void tickets_close(struct tickets *tickets);
+void tickets_destroy(struct tickets *tickets);
 
 /* A new ticket, for audit_submit(..., tickets_written, tickets, ticket). */
 uint64_t tickets_take(struct tickets *tickets);
-/* The log did not take the record, so there will be no answer. */
-void tickets_give_back(struct tickets *tickets);
-
 /* An audit_written_fn; any thread. */
 void tickets_written(void *tickets, uint64_t ticket, bool go);
 

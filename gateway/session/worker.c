@@ -182,6 +182,7 @@ void workers_stop(struct workers *team)
     if (team == NULL)
         return;
     stop_threads(team, team->count);
+    audit_mute(team->audit); /* it must not wake workers that are gone */
     free_team(team);
 }
 

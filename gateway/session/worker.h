@@ -51,7 +51,8 @@ struct workers_config {
 struct workers *workers_start(const struct workers_config *config, struct srt_err *err);
 
 /* Cuts what is left (close records with cause `drain`), joins the threads, frees. Calls that are
- * still unanswered end without their `done`; sandboxes that are still attached end too. */
+ * still unanswered end without their `done`; sandboxes that are still attached end too. The audit
+ * log is muted: it is for one team of workers. */
 void workers_stop(struct workers *workers);
 
 unsigned workers_count(const struct workers *workers);
