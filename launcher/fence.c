@@ -20,6 +20,15 @@ void fence_add(struct fence *fence, enum fence_verb verb, const char *path, enum
     assert(rule->path != NULL && rule->setting != NULL);
 }
 
+void fence_add_glob(struct fence *fence, const char *base, const char *pattern, const char *setting)
+{
+    fence->globs = reallocarray(fence->globs, fence->glob_count + 1, sizeof(*fence->globs));
+    assert(fence->globs != NULL);
+    struct fence_glob *glob = &fence->globs[fence->glob_count++];
+    *glob = (struct fence_glob){strdup(base), strdup(pattern), strdup(setting)};
+    assert(glob->base != NULL && glob->pattern != NULL && glob->setting != NULL);
+}
+
 /* At one path the order of verbs does not decide anything; it only makes the order total. */
 static int rule_compare(const void *a, const void *b)
 {
@@ -40,11 +49,18 @@ void fence_free(struct fence *fence)
         free(fence->rules[i].path);
         free(fence->rules[i].setting);
     }
+    for (size_t i = 0; i < fence->glob_count; i++) {
+        free(fence->globs[i].base);
+        free(fence->globs[i].pattern);
+        free(fence->globs[i].setting);
+    }
+    free(fence->globs);
     free(fence->rules);
     *fence = (struct fence){0};
 }
 
-static const struct fence_rule *first_at(const struct fence *fence, const char *path)
+/* The index of the first rule that is not ordered before the path. */
+static size_t lower_bound(const struct fence *fence, const char *path)
 {
     size_t low = 0, high = fence->count;
     while (low < high) {
@@ -54,6 +70,12 @@ static const struct fence_rule *first_at(const struct fence *fence, const char *
         else
             high = middle;
     }
+    return low;
+}
+
+static const struct fence_rule *first_at(const struct fence *fence, const char *path)
+{
+    size_t low = lower_bound(fence, path);
     if (low == fence->count || strcmp(fence->rules[low].path, path) != 0)
         return NULL;
     return &fence->rules[low];
@@ -73,6 +95,41 @@ static struct place_rules rules_at(const struct fence *fence, const char *path)
         if (here.by_verb[rule->verb] == NULL)
             here.by_verb[rule->verb] = rule;
     return here;
+}
+
+/* A directory that matches is taken whole, so every part of the path that ends at a slash counts.
+ */
+static const char *glob_denies(const struct fence *fence, const char *path)
+{
+    for (size_t i = 0; i < fence->glob_count; i++) {
+        const struct fence_glob *glob = &fence->globs[i];
+        if (!path_within(path, glob->base))
+            continue;
+        autofree char *below = strdup(path_below(path, glob->base));
+        assert(below != NULL);
+        for (;;) {
+            if (path_glob_match(glob->pattern, below))
+                return glob->setting;
+            char *slash = strrchr(below, '/');
+            if (slash == NULL)
+                break;
+            *slash = '\0';
+        }
+    }
+    return NULL;
+}
+
+bool fence_differs_below(const struct fence *fence, const char *path)
+{
+    if (fence->glob_count > 0)
+        return true;
+    for (size_t i = lower_bound(fence, path); i < fence->count; i++) {
+        if (!path_within(fence->rules[i].path, path))
+            return false;
+        if (strcmp(fence->rules[i].path, path) != 0)
+            return true;
+    }
+    return false;
 }
 
 /* From the path up to the root: the nearest decides reads, every one has a say in writes. */
@@ -115,10 +172,13 @@ struct fence_view fence_view(const struct fence *fence, const char *path)
         view.read_setting = reads->setting;
     }
 
+    const char *pattern = allow != NULL && deny == NULL ? glob_denies(fence, path) : NULL;
     if (allow == NULL) {
         view.write_setting = deny != NULL ? deny->setting : "default";
     } else if (deny != NULL) {
         view.write_setting = deny->setting;
+    } else if (pattern != NULL) {
+        view.write_setting = pattern;
     } else if (!view.readable) {
         view.write_setting = view.read_setting;
     } else if (guarded != NULL) {

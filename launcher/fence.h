@@ -34,14 +34,23 @@ struct fence_rule {
     char *setting; /* "filesystem.denyRead[2]", "protected: git hooks", "default" */
 };
 
+/* A denyWrite pattern, for names that may come to be later. */
+struct fence_glob {
+    char *base, *pattern, *setting;
+};
+
 struct fence {
     struct fence_rule *rules; /* sorted by path after fence_seal() */
     size_t count, capacity;
+    struct fence_glob *globs;
+    size_t glob_count;
     struct protect protect;
 };
 
 void fence_add(struct fence *fence, enum fence_verb verb, const char *path, enum path_type type,
                const char *setting);
+void fence_add_glob(struct fence *fence, const char *base, const char *pattern,
+                    const char *setting);
 void fence_seal(struct fence *fence);
 void fence_free(struct fence *fence);
 
@@ -52,6 +61,9 @@ struct fence_view {
 };
 
 struct fence_view fence_view(const struct fence *fence, const char *path);
+
+/* Whether anything strictly below `path` may be judged in another way than `path` itself. */
+bool fence_differs_below(const struct fence *fence, const char *path);
 
 /* One mount. Everything starts visible and read-only. */
 enum fence_act {

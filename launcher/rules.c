@@ -198,6 +198,8 @@ static int add_glob_below(struct build *build, enum fence_verb verb, const char 
     struct glob glob = {.build = build, .verb = verb, .pattern = pattern, .setting = setting};
     int result = 0;
     if (place.type == PATH_DIR) {
+        if (verb == FENCE_DENY_WRITE)
+            fence_add_glob(build->fence, place.path, pattern, setting);
         if (path_glob_match(pattern, ""))
             result = add_place(build, verb, place.path, setting); /* `**` and `dir/``**` */
         else if (tree_walk(place.path, build->deadline_ms, on_glob_entry, &glob, build->err) != 0)
