@@ -422,6 +422,9 @@ static int run_inside(struct launch *launch, struct bwrap *bwrap, struct egress 
     struct stage_job job = {.syscalls = syscall_options(launch->settings),
                             .ignored_signals = supervise_ignored_signals(),
                             .umask = mask,
+                            /* In a mount namespace of its own making a caller's paths mean other
+                             * things than the warden's. */
+                            .supervised = !launch->settings->allow_nested_user_namespaces,
                             .own_group = supervise_owns_terminal(),
                             .cwd = launch->cwd,
                             .argv = launch->argv,
@@ -436,6 +439,7 @@ static int run_inside(struct launch *launch, struct bwrap *bwrap, struct egress 
     struct supervise supervise = {.bwrap = bwrap,
                                   .egress = launch->way_out ? egress : NULL,
                                   .control = control,
+                                  .fence = &launch->fence,
                                   .violations = &violations,
                                   .job = &job,
                                   .verbose = launch->options.verbose};

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/close_range.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
@@ -28,7 +29,7 @@ enum {
 
 /* How a packed job begins; cwd, the arguments and the environment follow as terminated strings. */
 struct packed {
-    uint32_t syscalls, umask, own_group, argc, envc;
+    uint32_t syscalls, umask, own_group, supervised, argc, envc;
     uint64_t ignored_signals;
 };
 
@@ -65,6 +66,7 @@ int stage_pack(const struct stage_job *job, struct srt_err *err)
     struct packed head = {.syscalls = job->syscalls,
                           .umask = job->umask,
                           .own_group = job->own_group,
+                          .supervised = job->supervised,
                           .argc = count_strings(job->argv),
                           .envc = count_strings(job->env),
                           .ignored_signals = job->ignored_signals};
@@ -110,6 +112,7 @@ static struct stage_job unpack(int fd)
     struct stage_job job = {.syscalls = head.syscalls,
                             .umask = head.umask,
                             .own_group = head.own_group != 0,
+                            .supervised = head.supervised != 0,
                             .ignored_signals = head.ignored_signals,
                             .cwd = p};
     p += strlen(p) + 1;
@@ -179,20 +182,35 @@ static void take_terminal(pid_t group)
     tcsetpgrp(STDIN_FILENO, group);
 }
 
+/* The last thing before the command: from here on its own calls wait for the warden. */
+static void hand_out_listener(int sock)
+{
+    struct srt_err err;
+    int listener = syscalls_install_notify(&err);
+    if (listener == -1)
+        fail(sock, err.text);
+    struct stage_message message = {.word = STAGE_LISTENER};
+    if (!fds_send(sock, &message, sizeof(message), &listener, listener >= 0 ? 1 : 0))
+        _exit(FAILED);
+    if (listener >= 0)
+        close(listener);
+}
+
 /* Between fork and execve. `report` closes on success, so silence is success. */
-static _Noreturn void become_command(const struct stage_job *job, int report)
+static _Noreturn void become_command(int sock, const struct stage_job *job, int report)
 {
     if (job->own_group) {
         setpgid(0, 0);
         take_terminal(getpid());
     }
     umask((mode_t)job->umask);
-    syscall(SYS_close_range, 3, report - 1, 0);
-    syscall(SYS_close_range, report + 1, ~0u, 0);
     reset_signals(job->ignored_signals);
+    syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC);
     int error = 0;
     if (chdir(job->cwd) == 0) {
         environ = (char **)(uintptr_t)job->env;
+        if (job->supervised)
+            hand_out_listener(sock);
         execvp(job->argv[0], job->argv);
     }
     error = errno;
@@ -209,7 +227,7 @@ static pid_t start_command(int sock, const struct stage_job *job)
     if (pid < 0)
         fail(sock, "the command cannot be started: no process");
     if (pid == 0)
-        become_command(job, report[1]);
+        become_command(sock, job, report[1]);
     close(report[1]);
     if (job->own_group)
         setpgid(pid, pid);

@@ -25,6 +25,8 @@ enum stage_word {
     STAGE_NOT_RUN = 'x',
     STAGE_STOPPED = 't',
     STAGE_ENDED = 'e',
+    STAGE_LISTENER =
+        'n', /* with the descriptor, or without one where supervision is not to be had */
     STAGE_SIGNAL = 's',
     STAGE_FOREGROUND = 'c',
 };
@@ -40,6 +42,7 @@ struct stage_job {
     unsigned syscalls;        /* enum syscalls_option */
     uint64_t ignored_signals; /* bit N-1: signal N was ignored when srt-launch started */
     uint32_t umask;
+    bool supervised;
     bool own_group; /* on a terminal that is all ours: a process group in its foreground */
     const char *cwd;
     char *const *argv, *const *env;

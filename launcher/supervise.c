@@ -1,10 +1,12 @@
 #include "launcher/supervise.h"
 
+#include "launcher/warden.h"
 #include "srt/cleanup.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -28,6 +30,7 @@ enum { HANDED_ON = sizeof(handed_on) / sizeof(handed_on[0]) };
 struct watch {
     struct supervise *run;
     int signals;
+    struct warden warden;
     int64_t kill_at_ms, retry_at_ms; /* 0 = not set */
     bool terminal_given, said_lost;
     uint64_t serial;
@@ -144,11 +147,28 @@ static int not_run(const struct watch *watch, int error)
     return missing ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }
 
+static void on_listener(struct watch *watch, int listener)
+{
+    struct srt_err err;
+    if (listener < 0) {
+        if (watch->run->verbose)
+            say("this runs inside a supervised sandbox: new protected names are only found at the "
+                "end");
+    } else if (warden_start(&watch->warden, &watch->run->bwrap->inside, watch->run->fence, listener,
+                            &err) != 0) {
+        say(err.text);
+        end(watch, EXIT_FAILED);
+        bwrap_kill(watch->run->bwrap);
+    }
+}
+
 static void on_stage(struct watch *watch)
 {
     struct stage_message message = {.word = 0};
-    size_t none = 0;
-    ssize_t len = fds_receive(watch->run->bwrap->sock, &message, sizeof(message), NULL, &none);
+    int listener = -1;
+    size_t count = 1;
+    ssize_t len =
+        fds_receive(watch->run->bwrap->sock, &message, sizeof(message), &listener, &count);
     if (len <= 0) {
         /* Process 1 inside has died without a word. */
         if (!watch->ended)
@@ -174,12 +194,79 @@ static void on_stage(struct watch *watch)
     case STAGE_STOPPED:
         stop_ourselves(watch);
         break;
+    case STAGE_LISTENER:
+        on_listener(watch, count == 1 ? steal_fd(&listener) : -1);
+        break;
     case STAGE_READY:
     case STAGE_GO:
     case STAGE_SIGNAL:
     case STAGE_FOREGROUND:
         break;
     }
+}
+
+static void add_report(struct watch *watch, const struct warden_report *report)
+{
+    bool guarded = strncmp(report->setting, "protected: ", 11) == 0;
+    bool denied = strncmp(report->setting, "filesystem.", 11) == 0;
+    autofree char *message = NULL;
+    int len = asprintf(&message, "%s %s is not allowed in this sandbox",
+                       strcmp(report->operation, "write") == 0 ? "writing" : report->operation,
+                       report->path);
+    if (len < 0)
+        return;
+    struct violation violation = {
+        .kind = "file",
+        .operation = report->operation,
+        .path = report->path,
+        .pid = report->pid,
+        .comm = report->comm,
+        .errno_word = report->error == EROFS ? "EROFS" : "EACCES",
+        .rule = report->setting,
+        .setting = guarded || denied ? "filesystem.denyWrite" : "filesystem.allowWrite",
+        .message = message,
+        .hint = guarded ? "this name is protected; ask the user to make the change"
+                : denied
+                    ? "the settings deny it; write somewhere else"
+                    : "write inside the working directory or $TMPDIR, or ask for its directory in "
+                      "filesystem.allowWrite",
+    };
+    violations_add(watch->run->violations, &violation);
+    watch->run->violations->dropped += report->missed;
+}
+
+/* False at the end of the warden. */
+static bool on_report(struct watch *watch)
+{
+    static struct warden_report report;
+    size_t none = 0;
+    ssize_t len = fds_receive(watch->warden.reports, &report, sizeof(report) - 1, NULL, &none);
+    if (len <= (ssize_t)offsetof(struct warden_report, path))
+        return false;
+    ((char *)&report)[len] = '\0';
+    report.comm[sizeof(report.comm) - 1] = '\0';
+    report.operation[sizeof(report.operation) - 1] = '\0';
+    report.setting[sizeof(report.setting) - 1] = '\0';
+    add_report(watch, &report);
+    return true;
+}
+
+/* It ends by itself when nobody is left whose calls it could answer. Any other end leaves calls
+ * that nobody judges: then everything ends. */
+static void on_warden(struct watch *watch)
+{
+    if (on_report(watch))
+        return;
+    int status = 0;
+    while (waitpid(watch->warden.pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    watch->warden.pid = 0;
+    close(steal_fd(&watch->warden.reports));
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return;
+    say("the process that supervises the sandbox has died; the command is killed");
+    end(watch, EXIT_FAILED);
+    bwrap_kill(watch->run->bwrap);
 }
 
 static const char *member(const json_t *frame, const char *name)
@@ -316,8 +403,9 @@ static void loop(struct watch *watch)
             {.fd = run->bwrap->sock, .events = POLLIN},
             {.fd = run->egress != NULL ? run->egress->connection : -1, .events = POLLIN},
             {.fd = run->control.fd, .events = POLLIN},
+            {.fd = watch->warden.reports, .events = POLLIN},
         };
-        if (poll(wake, 4, next_timeout_ms(watch)) < 0 && errno != EINTR)
+        if (poll(wake, 5, next_timeout_ms(watch)) < 0 && errno != EINTR)
             end(watch, EXIT_FAILED);
         if (wake[0].revents != 0)
             on_signals(watch);
@@ -325,6 +413,8 @@ static void loop(struct watch *watch)
             on_gateway(watch);
         if (wake[3].revents != 0)
             on_control(watch);
+        if (wake[4].revents != 0)
+            on_warden(watch);
         if (wake[1].revents != 0)
             on_stage(watch);
         on_time(watch);
@@ -339,6 +429,14 @@ static sigset_t signals_to_take(uint64_t ignored)
         if ((ignored >> (handed_on[i] - 1) & 1) == 0)
             sigaddset(&set, handed_on[i]);
     return set;
+}
+
+static void collect_last_reports(struct watch *watch)
+{
+    struct pollfd wake = {.fd = watch->warden.reports, .events = POLLIN};
+    while (wake.fd >= 0 && poll(&wake, 1, 0) > 0 && on_report(watch))
+        ;
+    warden_end(&watch->warden);
 }
 
 /* Denials that were on their way when the command ended still count. */
@@ -358,7 +456,8 @@ static void collect_last_denials(struct watch *watch)
 
 int supervise_run(struct supervise *run, int job_fd)
 {
-    struct watch watch = {.run = run, .terminal_given = run->job->own_group};
+    struct watch watch = {
+        .run = run, .terminal_given = run->job->own_group, .warden = {.reports = -1}};
     /* From here on signals are for the command. Blocked in ourselves only; the stage sets its own.
      */
     sigset_t set = signals_to_take(run->job->ignored_signals), block = set;
@@ -379,6 +478,7 @@ int supervise_run(struct supervise *run, int job_fd)
     loop(&watch);
     bwrap_wait(run->bwrap);
     collect_last_denials(&watch);
+    collect_last_reports(&watch);
     take_terminal(&watch);
     if (run->job->own_group && watch.result > EXIT_SIGNAL)
         tcsetattr(STDIN_FILENO, TCSADRAIN, &watch.terminal); /* it may have died in raw mode */

@@ -17,6 +17,7 @@ struct supervise {
     struct bwrap *bwrap;
     struct egress *egress; /* NULL: no way out was asked for */
     struct control control;
+    const struct fence *fence; /* for the warden */
     struct violations *violations;
     const struct stage_job *job;
     bool verbose;

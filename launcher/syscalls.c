@@ -1,14 +1,21 @@
 #include "launcher/syscalls.h"
 
+#include "srt/cleanup.h"
 #include <asm/termbits.h>
+
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
 #include <linux/sched.h>
 #include <seccomp.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include <asm/ioctls.h>
 
@@ -223,6 +230,77 @@ int syscalls_install(unsigned options, struct srt_err *err)
         srt_err_set(err, "the kernel refuses the system call filter: %s", strerror(-result));
     seccomp_release(filter);
     return result == 0 ? 0 : -1;
+}
+
+/* `flags_at`: only with these open flags, as they come in a register. */
+static const struct notify_row {
+    const char *name;
+    int flags_at; /* -1 = always */
+} notify_rows[] = {
+    {"open", 1},      {"openat", 2},    {"openat2", -1},  {"creat", -1},    {"mkdir", -1},
+    {"mkdirat", -1},  {"mknod", -1},    {"mknodat", -1},  {"symlink", -1},  {"symlinkat", -1},
+    {"link", -1},     {"linkat", -1},   {"rename", -1},   {"renameat", -1}, {"renameat2", -1},
+    {"unlink", -1},   {"unlinkat", -1}, {"rmdir", -1},    {"truncate", -1}, {"chmod", -1},
+    {"fchmodat", -1}, {"chown", -1},    {"fchownat", -1},
+};
+
+static int add_notify_row(scmp_filter_ctx filter, const struct notify_row *row)
+{
+    int number = seccomp_syscall_resolve_name(row->name);
+    if (row->flags_at < 0)
+        return seccomp_rule_add(filter, SCMP_ACT_NOTIFY, number, 0);
+    static const struct {
+        unsigned mask, value;
+    } writes[] = {
+        {O_CREAT, O_CREAT}, {O_TRUNC, O_TRUNC}, {O_ACCMODE, O_WRONLY}, {O_ACCMODE, O_RDWR}};
+    int result = 0;
+    for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]) && result == 0; i++)
+        result = seccomp_rule_add(
+            filter, SCMP_ACT_NOTIFY, number, 1,
+            SCMP_CMP((unsigned)row->flags_at, SCMP_CMP_MASKED_EQ, writes[i].mask, writes[i].value));
+    return result;
+}
+
+/* libseccomp 2.5 builds the filter but cannot ask that only a fatal signal interrupts a call that
+ * waits: without that a call whose work is done could be begun again. So the kernel is asked
+ * directly. */
+static int load_with_listener(scmp_filter_ctx filter)
+{
+    autoclose int file = memfd_create("srt-filter", MFD_CLOEXEC);
+    struct stat st;
+    if (file < 0 || seccomp_export_bpf(filter, file) != 0 || fstat(file, &st) != 0)
+        return -1;
+    size_t size = (size_t)st.st_size;
+    autofree struct sock_filter *code = malloc(size);
+    if (code == NULL || pread(file, code, size, 0) != (ssize_t)size)
+        return -1;
+    struct sock_fprog program = {.len = (unsigned short)(size / sizeof(*code)), .filter = code};
+    int fd = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+                          SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
+                          &program);
+    if (fd < 0 && errno == EINVAL) /* before Linux 5.19 */
+        fd = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER,
+                          &program);
+    return fd;
+}
+
+int syscalls_install_notify(struct srt_err *err)
+{
+    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+    if (filter == NULL)
+        return srt_err_set(err, "libseccomp cannot make a filter for this architecture");
+    int result = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS));
+    for (size_t i = 0; i < sizeof(notify_rows) / sizeof(notify_rows[0]) && result == 0; i++) {
+        result = add_notify_row(filter, &notify_rows[i]);
+        if (result == -EDOM)
+            result = 0; /* a call that this architecture does not have */
+    }
+    int fd = result == 0 ? load_with_listener(filter) : -1;
+    int error = result == 0 ? errno : -result;
+    seccomp_release(filter);
+    if (fd < 0 && error == EBUSY)
+        return -2;
+    return fd >= 0 ? fd : srt_err_set(err, "calls cannot be supervised: %s", strerror(error));
 }
 
 void syscalls_print(unsigned options, FILE *out)

@@ -20,6 +20,11 @@ enum syscalls_option {
 /* Installs it on this thread and its children for ever. Needs no_new_privs. */
 int syscalls_install(unsigned options, struct srt_err *err);
 
+/* A second filter, on the calling thread and its children for ever: calls that can put a name into
+ * the tree, and those that change what exists, wait for an answer on the returned descriptor
+ * (warden.h). -2: there is a listener already, as in a sandbox inside a sandbox. */
+int syscalls_install_notify(struct srt_err *err);
+
 /* For --dry-run: one line a row that would be in force, `NAME: REASON`. */
 void syscalls_print(unsigned options, FILE *out);
 

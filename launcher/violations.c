@@ -111,7 +111,9 @@ static char *make_line(const struct violation *violation)
                        violation->hint != NULL ? violation->hint : "");
     else
         len = asprintf(&line, "deny %s %s (%s): %s%s%s", violation->operation, violation->path,
-                       violation->setting != NULL ? violation->setting : "default",
+                       violation->rule != NULL      ? violation->rule
+                       : violation->setting != NULL ? violation->setting
+                                                    : "default",
                        violation->message != NULL ? violation->message : "",
                        violation->hint != NULL ? ". " : "",
                        violation->hint != NULL ? violation->hint : "");
