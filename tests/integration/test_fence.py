@@ -1,9 +1,11 @@
 """The filesystem fence of srt-launch, from inside: cases F* of the launcher."""
+import json
 import os
+import signal
 import subprocess
 import unittest
 
-from fence import Fence, both, snapshot
+from fence import Fence, both
 
 
 class Reads(Fence):
@@ -225,12 +227,6 @@ class Writes(Fence):
         self.assertEqual(result.stdout, "x\ny\n")
         self.assertIn("/proc/sys", result.stderr)
 
-    def test_F03_new_protected_names_do_not_pass_unseen(self):
-        result = self.sh("mkdir -p n/.git/hooks; echo x > n/.git/hooks/pre-commit; echo x > .bashrc; true")
-        left = [n for n in (".bashrc", "n/.git/hooks") if os.path.exists(os.path.join(self.work, n))]
-        for name in left:
-            self.assertIn(os.path.join(self.work, name), result.stderr)
-
     def test_F22_new_hard_links_over_the_wall_fail(self):
         self.write(".bashrc")
         self.write("../home/f")
@@ -250,6 +246,258 @@ class Writes(Fence):
             second.communicate("go\n", timeout=30)
         with open(os.path.join(self.work, ".bashrc")) as f:
             self.assertEqual(f.read(), "x\n")
+
+
+class Creation(Fence):
+    """Names that do not exist yet: no mount can cover them, the warden does what may be done."""
+
+    PROTECTED = (".bashrc", ".vscode", ".claude/settings.json", ".git/hooks", ".git/config", "deep/down/.zshrc",
+                 "no/such/file", "x.lock")
+
+    def setUp(self):
+        super().setUp()
+        self.filesystem["denyWrite"] = ["no/such/file", "**/*.lock"]
+        for name in (".claude", ".git", "deep/down", "no/such"):
+            os.makedirs(os.path.join(self.work, name))
+        self.write("f")
+        self.write("g/hooks/x")
+
+    def test_F03_every_call_that_could_make_a_protected_name(self):
+        program = """
+import ctypes, os, sys
+c = ctypes.CDLL(None, use_errno=True)
+open('tmp', 'w').close()
+here = os.open('.', os.O_RDONLY)
+unnamed = os.open('.', os.O_TMPFILE | os.O_RDWR, 0o600)
+def tries(n):
+    b = n.encode()
+    parent, last = os.path.split(n)
+    folder = os.open(parent or '.', os.O_RDONLY)
+    yield 'open', lambda: os.open(n, os.O_CREAT | os.O_WRONLY)
+    yield 'open excl', lambda: os.open(n, os.O_CREAT | os.O_EXCL | os.O_RDWR)
+    yield 'open absolute', lambda: os.open(os.path.abspath(n), os.O_CREAT)
+    yield 'open dots', lambda: os.open('deep/../' + n, os.O_CREAT | os.O_WRONLY)
+    yield 'open slashes', lambda: os.open('.//' + n.replace('/', '//./'), os.O_CREAT | os.O_WRONLY)
+    yield 'openat', lambda: os.open(last, os.O_CREAT | os.O_WRONLY, dir_fd=folder)
+    yield 'through fd', lambda: os.open('/proc/self/fd/%d/%s' % (here, n), os.O_CREAT | os.O_WRONLY)
+    yield 'through cwd', lambda: os.open('/proc/self/cwd/' + n, os.O_CREAT | os.O_WRONLY)
+    yield 'through root', lambda: os.open('/proc/thread-self/root/' + os.path.abspath(n), os.O_CREAT)
+    yield 'through dev', lambda: os.open('/dev/fd/%d/%s' % (here, n), os.O_CREAT | os.O_WRONLY)
+    yield 'creat', lambda: call(c.creat(b, 0o644))
+    yield 'mkdir', lambda: os.mkdir(n)
+    yield 'mkdir slash', lambda: os.mkdir(n + '/')
+    yield 'mkdirat', lambda: os.mkdir(last, dir_fd=folder)
+    yield 'mkfifo', lambda: os.mkfifo(n)
+    yield 'mknod', lambda: os.mknod(n)
+    yield 'symlink', lambda: os.symlink('/etc/passwd', n)
+    yield 'symlinkat', lambda: os.symlink('f', last, dir_fd=folder)
+    yield 'link', lambda: os.link('f', n)
+    yield 'linkat', lambda: os.link('f', last, src_dir_fd=here, dst_dir_fd=folder)
+    yield 'link unnamed', lambda: os.link('/proc/self/fd/%d' % unnamed, n, src_dir_fd=here, follow_symlinks=True)
+    yield 'rename', lambda: os.rename('tmp', n)
+    yield 'renameat', lambda: os.rename('tmp', last, src_dir_fd=here, dst_dir_fd=folder)
+    yield 'exchange', lambda: call(c.renameat2(here, b'tmp', here, b, 2))
+    yield 'rename dir', lambda: os.rename('g', n)
+    yield 'through link', through(n)
+    yield 'openat2', lambda: call(c.syscall(437, here, b, ctypes.byref((ctypes.c_uint64 * 3)(0o101, 0o644, 0)), 24))
+def through(n):
+    def run():
+        os.symlink(os.path.abspath(n), 'way')
+        try: os.open('way', os.O_CREAT | os.O_WRONLY)
+        finally: os.unlink('way')
+    return run
+def call(r):
+    if r < 0: raise OSError(ctypes.get_errno(), 'x')
+for n in sys.argv[1:]:
+    for what, run in tries(n):
+        try:
+            run()
+            print('MADE', n, what)
+        except OSError as e:
+            if e.errno not in (30, 2, 38, 22):
+                print('ODD', n, what, e)
+        if os.path.lexists(n): print('THERE', n, what)
+"""
+        result = self.run_in("/usr/bin/env", "python3", "-c", program, *self.PROTECTED)
+        self.assertRan(result)
+        self.assertEqual(result.stdout, "")
+        for name in self.PROTECTED:
+            self.assertFalse(os.path.lexists(os.path.join(self.work, name)), name)
+
+    def test_directories_that_become_protected_by_their_name(self):
+        result = self.sh("rmdir .git; rn g q && rn q .git; mkdir -p c/commands && rn c q && rn q .claude2 && rn .claude2 .claude;"
+                         "mkdir h; rn h .idea; ls -A")
+        self.assertFalse(os.path.exists(os.path.join(self.work, ".git/hooks")), result.stdout)
+        self.assertFalse(os.path.exists(os.path.join(self.work, ".claude/commands")))
+        self.assertFalse(os.path.exists(os.path.join(self.work, ".idea")))
+
+    def test_allowed_names_come_out_as_without_a_warden(self):
+        script = ("umask 027; echo a > n; echo b >> n; mkdir -m 2750 d; mkdir e; ln n l; ln -s n s; echo c >> s; rn l m;"
+                  "mkfifo p; (echo through > p &); cat p; ln -s absent t; echo x > t; cat absent; echo d > /dev/null;"
+                  "echo e > /dev/stdout; echo f > /proc/self/fd/1; set -C; echo no > n 2>/dev/null || echo excl; set +C;"
+                  "mkdir e 2>/dev/null || echo exists; mkdir a/b/c 2>/dev/null || echo enoent;"
+                  "echo x > e 2>/dev/null || echo isdir; touch n/x 2>/dev/null || echo notdir;"
+                  "cd e; echo r > ../r; cd ..; : > cwd/ 2>/dev/null; stat -c '%a %F %h' n d e s m p absent r; cat n")
+        plain = os.path.join(self.top, "plain")
+        os.mkdir(plain)
+        self.own()
+        rn = """rn() { perl -e 'rename($ARGV[0], $ARGV[1]) or die' "$1" "$2"; }\n"""
+        wanted = subprocess.run(["/bin/sh", "-c", rn + script], cwd=plain, env=self.environment(), text=True,
+                                capture_output=True, **self.popen_args())
+        got = self.sh(script)
+        self.assertEqual(got.stdout, wanted.stdout)
+        self.assertEqual(got.returncode, wanted.returncode)
+
+    def test_racing_threads_make_no_protected_name(self):
+        program = r"""
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+static char name[16] = "harmless";
+static volatile int stop;
+static void *swap(void *x) { while (!stop) { memcpy(name, ".bashrc\0", 8); memcpy(name, "harmless", 8); } return x; }
+static void *links(void *x) {
+    while (!stop) { unlink("way"); symlink("harmless", "way"); unlink("way"); symlink(".zshrc", "way"); } return x; }
+static void *dirs(void *x) {
+    while (!stop) { rename("a", "b"); mkdir("a", 0755); rmdir("a"); rename("b", "a"); } return x; }
+int main(void) {
+    pthread_t t[3];
+    pthread_create(&t[0], 0, swap, 0); pthread_create(&t[1], 0, links, 0); pthread_create(&t[2], 0, dirs, 0);
+    mkdir("a", 0755);
+    time_t end = time(0) + 4;
+    long made = 0;
+    while (time(0) < end) {
+        int fd = open(name, O_CREAT | O_WRONLY, 0644);
+        if (fd >= 0) { close(fd); made++; }
+        fd = open("way", O_CREAT | O_WRONLY, 0644);
+        if (fd >= 0) close(fd);
+        fd = open("a/.bashrc", O_CREAT | O_WRONLY, 0644);
+        if (fd >= 0) close(fd);
+        mkdir(name, 0755); rmdir("harmless"); unlink("harmless"); link("f", name); symlink("f", name); rename("tmp", name);
+    }
+    stop = 1;
+    for (int i = 0; i < 3; i++) pthread_join(t[i], 0);
+    printf("%d\n", made > 0);
+    return 0;
+}
+"""
+        with open(os.path.join(self.top, "race.c"), "w") as f:
+            f.write(program)
+        binary = os.path.join(self.top, "race")
+        built = subprocess.run(["cc", "-O1", "-w", "-pthread", "-o", binary, os.path.join(self.top, "race.c")])
+        if built.returncode != 0:
+            self.skipTest("no compiler")
+        result = self.run_in(binary)
+        self.assertRan(result)
+        self.assertEqual(result.stdout, "1\n")
+        for folder, dirs, files in os.walk(self.work):
+            for name in dirs + files:
+                self.assertNotIn(name, (".bashrc", ".zshrc"), folder)
+
+    def test_refusals_are_told(self):
+        result = self.sh("echo x > .bashrc; echo x > /etc/passwd; rm /etc/hostname; exit 3")
+        self.assertEqual(result.returncode, 3)
+        self.assertIn("<sandbox_violations>\n", result.stderr)
+        for text in (f"deny create {self.work}/.bashrc (protected: shell start-up file)", "deny write /etc/passwd (default)",
+                     "deny unlink /etc/hostname (default)"):
+            self.assertIn(text, result.stderr)
+        path = os.path.join(self.top, "v.jsonl")
+        result = self.sh("echo x > .bashrc; exit 3", options=["--violations", path])
+        self.assertNotIn("<sandbox", result.stderr)
+        with open(path) as f:
+            record = json.loads(f.readline())
+        self.assertEqual(record["schema"], "srt.violation/1")
+        self.assertEqual((record["kind"], record["operation"], record["errno"], record["rule"], record["setting"]),
+                         ("file", "create", "EROFS", "protected: shell start-up file", "filesystem.denyWrite"))
+        self.assertEqual((record["path"], record["comm"]), (f"{self.work}/.bashrc", "sh"))
+        self.assertTrue(0 < record["pid"] < 100)
+
+    def test_ignored_violations_are_silent(self):
+        self.more["ignoreViolations"] = {"*": ["/etc/"], "no-such-command": [".bashrc"]}
+        result = self.sh("echo x > .bashrc; echo x > /etc/passwd; exit 3")
+        self.assertIn(".bashrc", result.stderr.split("<sandbox_violations>")[1])
+        self.assertNotIn("/etc/", result.stderr.split("<sandbox_violations>")[1])
+
+    def test_a_flood_of_refusals_is_counted(self):
+        program = """
+import os
+for i in range(20000):
+    try: os.mkdir('.vscode')
+    except OSError: pass
+raise SystemExit(3)
+"""
+        result = self.run_in("/usr/bin/env", "python3", "-c", program)
+        self.assertEqual(result.returncode, 3)
+        self.assertRegex(result.stderr, r"\.vscode.*\(\d{4,} times\)")
+
+    def test_death_of_the_warden_ends_the_sandbox(self):
+        settings = self.settings()
+        self.own()
+        with subprocess.Popen([self.launch, "-s", settings, "--egress", "none", "/bin/sh", "-c",
+                               "mkdir one; echo up; sleep 60"], cwd=self.work, env=self.environment(), text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              **self.popen_args()) as process:
+            self.assertEqual(process.stdout.readline(), "up\n")
+            wardens = [int(pid) for pid in filter(str.isdigit, os.listdir("/proc"))
+                       if parent_and_comm(pid) == (process.pid, "srt-warden")]
+            self.assertEqual(len(wardens), 1)
+            os.kill(wardens[0], signal.SIGKILL)
+            self.assertEqual(process.wait(20), 125)
+
+
+def parent_and_comm(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            text = f.read()
+        return int(text.rsplit(")", 1)[1].split()[1]), text[text.index("(") + 1:text.rindex(")")]
+    except OSError:
+        return None
+
+
+class Work(Fence):
+    """Programs that use all this hard, with the warden on."""
+
+    def test_git(self):
+        if not os.path.exists("/usr/bin/git"):
+            self.skipTest("no git")
+        self.own()
+        env = self.environment(GIT_AUTHOR_NAME="a", GIT_AUTHOR_EMAIL="a@x", GIT_COMMITTER_NAME="a",
+                               GIT_COMMITTER_EMAIL="a@x")
+        subprocess.run(["git", "init", "-q", "."], cwd=self.work, env=env, check=True, **self.popen_args())
+        result = self.sh("set -e; echo 1 > a; git add a; git commit -qm one; git checkout -q -b two; echo 2 > a;"
+                         "git commit -qam two; git checkout -q -; git merge -q two; git log --oneline | wc -l;"
+                         "git gc -q; git stash list; rm a; git checkout a; cat a; git status --short", env=env)
+        self.assertRan(result)
+        self.assertEqual(result.stdout, "2\n2\n")
+        self.assertNotEqual(self.sh("git config user.name evil", env=env).returncode, 0)
+
+    def test_sqlite(self):
+        program = """
+import sqlite3
+d = sqlite3.connect('x.db')
+d.execute('pragma journal_mode=wal')
+d.execute('create table t(a)')
+for i in range(200):
+    d.execute('insert into t values(?)', (i,))
+    d.commit()
+print(sqlite3.connect('x.db').execute('select count(*) from t').fetchone())
+"""
+        result = self.run_in("/usr/bin/env", "python3", "-c", program)
+        self.assertEqual(result.stdout, "(200,)\n", result.stderr)
+
+    def test_parallel_make(self):
+        self.write("Makefile", ".PHONY: all\nall: $(addsuffix .o,$(shell seq 40))\n\t@true\n%.o:\n\t@echo $* > $@.tmp; mv $@.tmp $@\n")
+        self.assertRan(self.run_in("make", "-j8"))
+        self.assertEqual(len([n for n in os.listdir(self.work) if n.endswith(".o")]), 40)
+
+    def test_python_venv(self):
+        result = self.run_in("/usr/bin/python3", "-m", "venv", "--without-pip", "v")
+        self.assertRan(result)
+        self.assertTrue(os.path.exists(os.path.join(self.work, "v/bin/python")))
 
 
 class Places(Fence):
@@ -326,7 +574,7 @@ class Places(Fence):
         self.assertIn("readable: yes (default); writable: no (default)", said[6])
 
 
-both(globals(), Reads, Writes, Places)
+both(globals(), Reads, Writes, Creation, Work, Places)
 
 if __name__ == "__main__":
     unittest.main()
