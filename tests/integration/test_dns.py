@@ -1,6 +1,10 @@
 """Names and addresses: what is asked, what is believed, what is dialled (area dns)."""
 
+import json
+import os
+import re
 import socket
+import subprocess
 import threading
 import time
 
@@ -82,6 +86,24 @@ class Asking(DnsCase):
         self.assertLessEqual(len(self.names.asked("good.test", "A")), 2)
         self.assertLessEqual(len(self.names.asked("good.test", "AAAA")), 2)
 
+    def test_a_burst_of_1000_asks_one_question_of_each_type(self):
+        good = self.upstream(backlog=1024)
+        held = []
+
+        def late(question):
+            held.append(question)
+            return Answer([record("good.test", good.address)] if question.type == "A" else [], delay=0.5)
+
+        self.lab({"good.test": late}, workers=1)
+        clients = [self.gw.client() for _ in range(1000)]
+        for client in clients:
+            client.request(f"CONNECT good.test:{good.port} HTTP/1.1")
+        self.assertEqual({client.response("CONNECT").status for client in clients}, {200})
+        for client in clients[:100]:  # within the TTL
+            client.close()
+            self.gw.tunnel(f"good.test:{good.port}").close()
+        self.assertEqual(sorted(question.type for question in self.names.questions), ["A", "AAAA"])
+
     def test_negative_answers_are_kept_for_a_moment(self):
         self.lab({}, workers=1, dns="negative-ttl = 60s")
         for _ in range(5):
@@ -133,6 +155,23 @@ class Believing(DnsCase):
         self.assertIn("loopback", body["message"])
         self.assertIn(self.gw.decision("bad.test")["addr"], ("127.0.0.9", "::1"))
         self.assert_untouched(secret)
+
+    def test_P05_an_IPv4_address_inside_an_IPv6_one_is_judged_by_it(self):
+        forms = ["::ffff:{}", "::{}", "::ffff:0:{}", "64:ff9b::{}", "64:ff9b:1::{}", "2606:4700::5efe:{}"]
+        hidden = {}
+        for inner in ("127.0.0.9", "169.254.169.254", "10.0.0.1"):
+            one, two, three, four = (int(part) for part in inner.split("."))
+            hexadecimal = f"{one:02x}{two:02x}:{three:02x}{four:02x}"
+            inverted = f"{one ^ 255:02x}{two ^ 255:02x}:{three ^ 255:02x}{four ^ 255:02x}"
+            addresses = [form.format(inner) for form in forms]
+            addresses += [f"2002:{hexadecimal}::1", f"2001:0:808:808:0:1234:{inverted}"]
+            for number, address in enumerate(addresses):
+                hidden[f"h{one}-{number}.test"] = [address]
+        hidden["local.test"] = ["64:ff9b:1::8.8.8.8"]  # a public address inside, translated who knows where
+        self.lab(hidden, allow=["*.test"], allow_addresses=None)
+        for host, addresses in hidden.items():
+            with self.subTest(address=addresses[0]):
+                self.refused(host, 443, "address-denied")
 
     def test_D05_the_smallest_ttl_of_a_chain_counts(self):
         first = self.upstream()
@@ -329,6 +368,97 @@ class Connecting(DnsCase):
         self.refused("refused.test", silent, "connect-refused")
         self.refused("silent.test", silent, "connect-timeout")
         self.refused("nowhere.test", silent, "connect-unreachable")
+
+
+def in_namespaces(case, flags, before):
+    """What starts a gateway in namespaces of its own, after `before` was run in them."""
+    if os.geteuid() != 0 or subprocess.run(["unshare", *flags, "true"], capture_output=True, check=False).returncode != 0:
+        case.skipTest("needs root and namespaces")
+    return ["unshare", *flags, "sh", "-c", before + ' && exec "$@"', "sh"]
+
+
+class SystemServers(DnsCase):
+    """`servers = system`, with an /etc of the test's own. resolv.conf(5) knows no ports, so these name servers have 53."""
+
+    def system(self, resolv_conf, **more):
+        os.makedirs(self.path("etc"), exist_ok=True)
+        wrapper = in_namespaces(self, ["--mount"], f"mount --bind {self.path('etc')} /etc")
+        self.write("etc/resolv.conf", resolv_conf)
+        config = self.config(allow=["*.test:1-65535"], workers=1, **more)
+        self.gw = self.gateway(re.sub("servers = .*", "servers = system", config), wrapper=wrapper)
+
+    def local_server(self, number, answers):
+        """On port 53 of an address that no other test run has."""
+        if os.geteuid() != 0:
+            self.skipTest("needs root for port 53")
+        pid = os.getpid()
+        return self.name_server(answers, address=f"127.{pid >> 16 & 127 | 128}.{pid >> 8 & 255}.{(pid & 63) * 4 + number}", port=53)
+
+    def test_D08_search_lists_and_ndots_are_not_applied(self):
+        good = self.upstream()
+        secret = self.same_port(good.port, "127.0.0.9")
+        names = self.local_server(1, lambda question: Answer([record(question.name, "127.0.0.9")])
+                                  if question.name.endswith("sink.test") else
+                                  Answer([record(question.name, good.address)] * (question.type == "A")))
+        self.system(f"search sink.test\noptions ndots:5\nnameserver {names.address}\n")
+        self.gw.tunnel(f"good.test:{good.port}").send("x").expect("x")
+        self.refused("single", good.port, "not-allowed")
+        self.assertEqual({question.name for question in names.questions}, {"good.test"})
+        self.assert_untouched(secret)
+
+    def test_D10_another_resolv_conf_counts_from_the_next_question_on(self):
+        good = self.upstream()
+        first = self.local_server(1, lambda question: Answer([record(question.name, good.address)] * (question.type == "A")))
+        second = self.local_server(2, lambda question: Answer([record(question.name, good.address)] * (question.type == "A")))
+        self.system(f"nameserver {first.address}\n")
+        tunnel = self.gw.tunnel(f"first.test:{good.port}").send("x").expect("x")
+        self.write("etc/resolv.conf.new", f"nameserver {second.address}\n")
+        os.rename(self.path("etc/resolv.conf.new"), self.path("etc/resolv.conf"))
+        deadline = time.monotonic() + 5
+        for number in range(1000):
+            self.gw.tunnel(f"n{number}.test:{good.port}").close()
+            if second.questions or time.monotonic() > deadline:
+                break
+        self.assertTrue(second.questions)
+        self.gw.tunnel(f"last.test:{good.port}").close()
+        self.assertEqual(first.asked("last.test"), [])
+        tunnel.send("still").expect("still")
+
+    def test_D10_a_resolv_conf_that_goes_away_keeps_the_servers(self):
+        good = self.upstream()
+        names = self.local_server(1, lambda question: Answer([record(question.name, good.address)] * (question.type == "A")))
+        self.system(f"nameserver {names.address}\n")
+        self.gw.tunnel(f"first.test:{good.port}").close()
+        self.write("etc/resolv.conf.new", "")
+        os.rename(self.path("etc/resolv.conf.new"), self.path("etc/resolv.conf"))
+        self.write("etc/resolv.conf.new", f"nameserver {names.address}\n")
+        os.rename(self.path("etc/resolv.conf.new"), self.path("etc/resolv.conf"))
+        self.gw.tunnel(f"second.test:{good.port}").close()
+
+
+class OwnAddresses(DnsCase):
+    """A network namespace of the gateway's own, in which addresses come and go. It is spoken to over a Unix socket."""
+
+    def inside(self, *command):
+        subprocess.run(["nsenter", "-t", str(self.gw.process.pid), "-n", *command], check=True)
+
+    def wait_for_reason(self, reason):
+        deadline = time.monotonic() + 5
+        while True:
+            body = json.loads(self.gw.refused_connect("good.test:443").body)
+            if body["reason"] == reason or time.monotonic() > deadline:
+                self.assertEqual(body["reason"], reason)
+                return body
+
+    def test_an_address_that_comes_is_denied_and_one_that_goes_is_not(self):
+        self.gw = self.gateway(hosts={"good.test": "9.9.9.9"}, allow=["good.test"], allow_addresses=None,
+                               listen=f"address = unix:{self.path('in.sock')}\npolicy = main",
+                               wrapper=in_namespaces(self, ["--net"], "ip link set lo up"))
+        self.wait_for_reason("connect-unreachable")
+        self.inside("ip", "address", "add", "9.9.9.9/32", "dev", "lo")
+        self.assertIn("of the gateway's own machine", self.wait_for_reason("address-denied")["message"])
+        self.inside("ip", "address", "delete", "9.9.9.9/32", "dev", "lo")
+        self.wait_for_reason("connect-unreachable")
 
 
 class Sources(DnsCase):

@@ -1,10 +1,12 @@
 """The server name inside a tunnel (area tls, and the SOCKS case S13)."""
 
+import pathlib
 import random
 import ssl
 
 from lab import LabCase, main, reply, whole_and_dribbled
 from lab import hello
+from lab.upstream import echo
 
 
 class HelloCase(LabCase):
@@ -220,6 +222,72 @@ class SecondHello(HelloCase):
                             self.assertEqual(client.get("/").body, b"done")
                             session = client.sock.session
                     gateway.stop()
+
+
+class RecordedClients(HelloCase):
+    """What openssl, curl, wget, node, python, java, Go and Chromium send (see record.py beside the recordings), cut at
+    every byte. All of them name good.test."""
+
+    HELLOS = {path.stem: path.read_bytes() for path in sorted(
+        (pathlib.Path(__file__).parent.parent / "unit/gateway/wire/hellos").glob("*.bin"))}
+    TOGETHER = 64
+
+    def in_pieces(self, client_name, pieces_of, judge):
+        """Many tunnels at a time: first pieces on all, second ones on all, and so on; so the gateway reads them apart."""
+        for at in range(0, len(pieces_of), self.TOGETHER):
+            part = pieces_of[at:at + self.TOGETHER]
+            clients = [self.connect() for _ in part]
+            for number in range(max(len(pieces) for pieces in part)):
+                for client, pieces in zip(clients, part):
+                    if number < len(pieces):
+                        try:
+                            client.send(pieces[number])
+                        except (BrokenPipeError, ConnectionResetError):
+                            pass  # judged already
+            for client, pieces in zip(clients, part):
+                with self.subTest(client=client_name, cuts=[len(piece) for piece in pieces][:4]):
+                    judge(client, b"".join(pieces))
+                client.close()
+
+    @staticmethod
+    def cut_everywhere(data):
+        return [[data[:at], data[at:]] for at in range(1, len(data))]
+
+    @staticmethod
+    def cut_into_records(data):
+        """The same handshake message in records of other sizes, each sent by itself."""
+        message, version = data[5:], int.from_bytes(data[1:3], "big")
+        return [[hello.records(message[start:start + size], size, version) for start in range(0, len(message), size)]
+                for size in (1 + len(message) // 40, 100, 256, len(message) - 1)]
+
+    def echoes(self, client, data):
+        self.assertEqual(client.read_exactly(len(data)), data)
+
+    def closes(self, client, data):
+        try:
+            self.assertTrue(hello.is_alert(client.read_all()))
+        except ConnectionResetError:
+            pass  # it was still sending
+
+    def test_the_right_name_passes_byte_for_byte_however_it_is_cut(self):
+        self.assertGreaterEqual(set(self.HELLOS), {"openssl", "curl", "node", "python", "go-like", "chromium-like"})
+        self.lab(script=echo)
+        for client, data in self.HELLOS.items():
+            self.in_pieces(client, self.cut_everywhere(data) + self.cut_into_records(data), self.echoes)
+
+    def test_T01_another_name_is_closed_however_it_is_cut(self):
+        self.lab(script=echo)
+        for client, data in self.HELLOS.items():
+            self.assertEqual(data.count(b"good.test"), 1)
+            data = data.replace(b"good.test", b"evil.test")
+            self.in_pieces(client, self.cut_everywhere(data)[::7] + self.cut_into_records(data), self.closes)
+        self.assertEqual(self.good.received, b"")
+
+    def test_a_post_quantum_hello_does_not_fit_one_segment(self):
+        """The recording is as large as what makes other proxies wait or give up."""
+        data = self.HELLOS["chromium-like"]
+        self.assertGreater(len(data), 1460)
+        self.assertIn(b"\x11\xec\x04\xc0", data)  # X25519MLKEM768, 1216 bytes
 
 
 class PlainText(HelloCase):

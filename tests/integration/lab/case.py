@@ -70,8 +70,8 @@ class LabCase(unittest.TestCase):
     def _context(self, tls, name):
         return self.authority().server(name or "127.0.0.2") if tls else None
 
-    def name_server(self, answers):
-        return self._own(NameServer(answers))
+    def name_server(self, answers, **where):
+        return self._own(NameServer(answers, **where))
 
     def authority(self):
         if self._authority is None:

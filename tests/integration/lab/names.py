@@ -74,20 +74,20 @@ class NameServer:
     for silence; or a table {name: addresses}, where a name outside the table is NXDOMAIN. In a table a value may
     also be an Answer or such a function. The table may be changed while it serves."""
 
-    def __init__(self, answers, address="127.0.0.1"):
+    def __init__(self, answers, address="127.0.0.1", port=0):
         self.answers = answers
         self.questions = []
         self.failures = []
         self.changed = threading.Condition()
-        self._bind(address)
+        self._bind(address, port)
         self.servers = f"{self.address}:{self.port}"
         threading.Thread(target=self._serve_udp, daemon=True).start()
         threading.Thread(target=self._serve_tcp, daemon=True).start()
 
-    def _bind(self, address):
+    def _bind(self, address, port):
         for _ in range(50):  # the same port has to be free for both
             self._udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-            self._udp.bind((address, 0))
+            self._udp.bind((address, port))
             self.address, self.port = self._udp.getsockname()
             self._tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
             self._tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
