@@ -125,7 +125,7 @@ static void close_log(struct audit *audit)
 
 static int use_log(struct audit *audit, struct srt_err *err)
 {
-    bool regular;
+    bool regular = false;
     int fd = open_log(audit->path, &regular, err);
     if (fd < 0)
         return -1;
