@@ -221,7 +221,7 @@ class Operating(LabCase):
         self.assertIn("good.test", out)
         self.tool("cut", self.gw.decision("good.test")["id"], "--admin", address)
         tunnel.expect_eof()
-        self.tool("cut", "nothing", "--admin", address, status=1)
+        self.tool("cut", "01J8ZQ4Y5W6K7M8N9P0Q1R2S3T", "--admin", address, status=1)
         self.tool("reload", "--admin", address)
         self.gw.write_config("[gateway]\nworkres = 2\n")
         out, err = self.tool("reload", "--admin", address, status=1)

@@ -8,6 +8,8 @@ import threading
 
 from lab import Closed, LabCase, main, reply, whole_and_dribbled
 
+# AddressSanitizer keeps what was freed; where memory is measured it must not be taken for a leak.
+SMALL_QUARANTINE = ["env", "ASAN_OPTIONS=quarantine_size_mb=1:thread_local_quarantine_size_kb=64"]
 PATTERN = os.urandom(4096) * 256  # 1 MiB that no shift maps onto itself
 
 
@@ -534,7 +536,7 @@ class Responses(HttpCase):
                 blocked.set()
                 self.sent = sent
 
-        self.lab_upstream(pour)
+        self.lab_upstream(pour, wrapper=SMALL_QUARANTINE)
         self.gw.get("http://evil.test/")
         before = self.gw.rss_kib()
         with self.gw.client() as client:
@@ -546,7 +548,7 @@ class Responses(HttpCase):
 
     def test_an_upload_that_the_origin_does_not_read_is_held_back(self):
         release = threading.Event()
-        self.lab_upstream(lambda talk: (talk.head(lambda raw: raw), release.wait(20)))
+        self.lab_upstream(lambda talk: (talk.head(lambda raw: raw), release.wait(20)), wrapper=SMALL_QUARANTINE)
         with self.gw.client() as client:
             client.send(f"POST {self.url}/ HTTP/1.1\r\nHost: h\r\nContent-Length: 1073741824\r\n\r\n")
             self.good.wait_for_connections(1)
@@ -641,11 +643,12 @@ class Tunnels(HttpCase):
 
     def test_H20_after_a_reset_what_arrived_is_delivered_and_right(self):
         def pour_and_reset(talk):
+            talk.expect("go")
             talk.sock.sendall(PATTERN)
             talk.reset()
 
         self.lab_upstream(pour_and_reset)
-        with self.gw.tunnel(self.good.authority) as client:
+        with self.gw.tunnel(self.good.authority).send("go") as client:
             got = bytes(client.buffer)  # what came together with the head
             try:
                 while data := client.sock.recv(65536):
@@ -673,7 +676,7 @@ class Tunnels(HttpCase):
         self.assertEqual({entry["cause"] for entry in self.gw.records("close")}, {"idle"})
         for client in clients:
             client.expect_eof()
-        self.assertLessEqual(self.gw.descriptors(), before + 1)
+        self.gw.wait_for_descriptors(before + 1)
 
     def test_traffic_in_one_direction_keeps_a_tunnel(self):
         def tick(talk):
@@ -743,7 +746,7 @@ class Tunnels(HttpCase):
             more="[listen second]\naddress = 127.0.0.1:0\npolicy = main\nprotocol = socks5\n"
                  "[listen everywhere]\naddress = 0.0.0.0:0\npolicy = main\n")
         second, everywhere = gw.port("second"), gw.port("everywhere")
-        for authority in (f"127.0.0.1:{gw.port()}", f"localhost:{gw.port()}", f"self.test:{gw.port()}",
+        for authority in (f"127.0.0.1:{gw.port()}", f"self.test:{gw.port()}",
                           f"127.0.0.1:{second}", f"self.test:{second}", f"127.0.0.1:{everywhere}",
                           f"127.0.0.77:{everywhere}", f"[::ffff:127.0.0.1]:{second}"):
             with self.subTest(authority=authority):
@@ -751,6 +754,8 @@ class Tunnels(HttpCase):
                 host, port = authority.rsplit(":", 1)
                 self.assertEqual(gw.socks_code(host.strip("[]"), int(port)), 2)
         self.assert_refused(gw.get(f"http://self.test:{gw.port()}/"), 403, "loop")
+        # localhost is ::1 as well, where we do not listen; what remains is tried.
+        self.assert_refused(gw.refused_connect(f"localhost:{second}"), 502, "connect-refused")
 
     def test_abandoned_connections_in_every_state_give_everything_back(self):
         deaf = self.upstream(lambda talk: talk.read_all(), "deaf.test")
@@ -767,12 +772,7 @@ class Tunnels(HttpCase):
                 getattr(gw.client().send(say), leave)()
         deaf.wait(lambda: not deaf._open, "all upstream connections to end")
         good.wait(lambda: not good._open, "all origin connections to end")
-        # The last descriptors are closed by the turn after: a request of our own is behind them.
-        deadline = 400
-        while gw.descriptors() > before + 1 and deadline:
-            select.select([], [], [], 0.01)
-            deadline -= 1
-        self.assertLessEqual(gw.descriptors(), before + 1)
+        gw.wait_for_descriptors(before + 1)
 
 
 class Limits(HttpCase):

@@ -157,7 +157,11 @@ class Names(PolicyCase):
             with gw.client() as client:
                 for number in range(150):
                     host = good.authority if number % 2 else "evil.test"
-                    status = client.get(f"http://{host}/{number}").status
+                    try:
+                        status = client.get(f"http://{host}/{number}").status
+                    except (AssertionError, OSError) as error:
+                        wrong.append((host, error))
+                        return
                     if status != (200 if number % 2 else 403):
                         wrong.append((host, status))
 
@@ -183,8 +187,9 @@ class Addresses(PolicyCase):
             with self.subTest(host=host, address=table[host]):
                 self.assert_refused(gw.refused_connect(f"{host}:443"), 403, "address-denied")
         for literal in literals:
-            with self.subTest(literal=literal):
-                self.assert_refused(gw.refused_connect(f"[{literal}]:443"), 403, "address-denied")
+            mapped = literal.startswith("::ffff:") and not literal.startswith("::ffff:0:")
+            with self.subTest(literal=literal):  # a mapped one is IPv4, which [::/0] does not name
+                self.assert_refused(gw.refused_connect(f"[{literal}]:443"), 403, "not-allowed" if mapped else "address-denied")
 
     def test_P16_the_guards_no_is_not_the_rules_no(self):
         gw = self.gateway(allow=["*.test"], allow_addresses=None, names=self.name_server(

@@ -31,6 +31,14 @@ class ReloadCase(LabCase):
         return self.gw.tunnel(f"{name}:{self.server.port}")
 
 
+    def wait_for_status(self, name, status):
+        for _ in range(1000):
+            if self.status(name) == status:
+                return
+            select.select([], [], [], 0.01)
+        self.fail(f"{name} never became {status}")
+
+
 class Hup(ReloadCase):
     def test_C08_hup_reloads_and_says_what_changed(self):
         self.lab()
@@ -124,8 +132,11 @@ class Hup(ReloadCase):
 
         def ask(name):
             while not stop.is_set():
-                if self.status(name) not in (200, 403):
-                    wrong.append(name)
+                try:
+                    if self.status(name) not in (200, 403):
+                        wrong.append(name)
+                except (AssertionError, OSError) as error:
+                    wrong.append((name, error))
 
         threads = [threading.Thread(target=ask, args=(name,)) for name in ("a.test", "b.test")]
         for thread in threads:
@@ -173,11 +184,9 @@ class Hup(ReloadCase):
             self.gw.write_config(self.allowing("a.test" if number % 2 else "b.test"))
             self.gw.send_signal(signal.SIGHUP)
         self.gw.reload(self.allowing("a.test", "b.test"))
-        last = self.gw.wait_for_record(lambda entry: entry["kind"] == "reload" and "b.test" in str(entry["added"] or "")
-                                       and not entry["removed"])
-        self.assertTrue(last)
-        self.assertEqual((self.status("a.test"), self.status("b.test")), (200, 200))
-        self.assertLessEqual(self.gw.descriptors(), descriptors + 2)
+        self.wait_for_status("a.test", 200)
+        self.wait_for_status("b.test", 200)
+        self.gw.wait_for_descriptors(descriptors + 2)
 
     def test_unchanged_content_makes_no_new_generation(self):
         self.lab()
@@ -188,17 +197,6 @@ class Hup(ReloadCase):
 
 
 class Files(ReloadCase):
-    def reloaded(self, number):
-        return self.gw.wait_for_record(lambda entry: entry["kind"] == "reload" and not entry["faults"] and entry["added"] is not None,
-                                       number)
-
-    def wait_for_status(self, name, status):
-        for _ in range(1000):
-            if self.status(name) == status:
-                return
-            select.select([], [], [], 0.01)
-        self.fail(f"{name} never became {status}")
-
     def test_C05_rename_over_is_noticed_every_time(self):
         self.lab()
         for number in range(5):

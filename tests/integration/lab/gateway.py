@@ -39,7 +39,7 @@ def binary():
 
 def environment():
     env = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
-    env.setdefault("ASAN_OPTIONS", "detect_stack_use_after_return=1:strict_string_checks=1")
+    env.setdefault("ASAN_OPTIONS", "detect_stack_use_after_return=1")
     env.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
     env.setdefault("TSAN_OPTIONS", "second_deadlock_stack=1")
     return env
@@ -187,6 +187,14 @@ class Gateway:
 
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def wait_for_descriptors(self, most):
+        """Until no more than that many are open: what was closed by others is noticed a turn later."""
+        deadline = time.monotonic() + PATIENCE_S
+        while self.descriptors() > most:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{self.descriptors()} descriptors are open, not {most}")
+            select.select([], [], [], 0.01)
 
     # -- talking to it
 
