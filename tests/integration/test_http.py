@@ -632,7 +632,6 @@ class Tunnels(HttpCase):
 
         self.lab_upstream(pour_and_close)
         with self.gw.tunnel(self.good.authority) as client:
-            client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
             digest, count = hashlib.sha256(bytes(client.buffer)), len(client.buffer)
             while data := client.sock.recv(4096):
                 digest.update(data)
