@@ -22,7 +22,8 @@ function done(response) {
 if (url.protocol === 'http:') {
     http.get({host: proxy.hostname, port: proxy.port, path: url.href, headers: {Host: url.host}}, done);
 } else {
-    const connect = http.request({host: proxy.hostname, port: proxy.port, method: 'CONNECT', path: url.host});
+    const connect = http.request({host: proxy.hostname, port: proxy.port, method: 'CONNECT',
+                                  path: `${url.hostname}:${url.port || 443}`});
     connect.on('connect', (response, socket) => {
         if (response.statusCode !== 200) { console.log(response.statusCode); process.exit(1); }
         const servername = /^[0-9.]+$/.test(url.hostname) ? '' : url.hostname;
@@ -110,7 +111,7 @@ class Clients:
         url = self.start(tls=True)
         ca = "--ca-certificate=" + self.authority().certificate
         self.allowed("wget", "-q", ca, "-O", "-", f"{url}/x")
-        finished = self.refused("wget", "-nv", "-t", "1", ca, "-O", "-", "https://evil.test/x", says="403")
+        finished = self.refused("wget", "-nv", "-t", "1", ca, "-O", "-", "https://evil.test/x", says="Blocked by policy")
         self.assertNotEqual(finished.status, 0)
 
     def test_git_clone(self):
