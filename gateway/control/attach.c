@@ -560,7 +560,7 @@ static bool take_descriptors(struct launch *launch, struct msghdr *header)
             continue;
         size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
         for (size_t i = 0; i < count; i++) {
-            int fd;
+            int fd = -1;
             memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
             if (launch->state == LAUNCH_WAITING && launch->fd_count < ATTACH_MAX_LISTENERS) {
                 launch->fds[launch->fd_count++] = fd;
@@ -714,6 +714,15 @@ int attach_listen(struct attach_server *server, const struct config_address *add
     server->acceptable.data = server;
     ev_io_start(server->gateway->loop, &server->acceptable);
     return 0;
+}
+
+void attach_append_address(const struct attach_server *server, struct json *line)
+{
+    char text[ADDRESS_TEXT_MAX];
+    if (server->listener == NULL)
+        return;
+    json_append(line, STR(" control="));
+    json_append(line, str_of(gateway_format_address(text, listener_bound(server->listener))));
 }
 
 void attach_serve_private(struct attach_server *server, int fd)

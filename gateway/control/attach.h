@@ -18,6 +18,8 @@ void attach_free(struct attach_server *server);
 
 int attach_listen(struct attach_server *server, const struct config_address *address,
                   struct srt_err *err);
+/* ` control=ADDRESS`, when it listens. */
+void attach_append_address(const struct attach_server *server, struct json *line);
 /* The launcher's end of a private gateway: `fd` is taken over, and the gateway ends with it. */
 void attach_serve_private(struct attach_server *server, int fd);
 

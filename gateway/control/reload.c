@@ -159,7 +159,7 @@ void reload_write_result(const struct reload_result *result, struct json *json)
     json_array_close(json);
 }
 
-static void say_result(struct reloader *reloader, const struct reload_result *result)
+static void say_result(const struct reload_result *result)
 {
     char line[2048];
     for (size_t i = 0; i < result->faults->count; i++)
@@ -179,7 +179,6 @@ static void say_result(struct reloader *reloader, const struct reload_result *re
                  (unsigned long long)result->generation);
         break;
     }
-    (void)reloader;
 }
 
 static void note_error(struct reloader *reloader, const struct reload_result *result)
@@ -217,14 +216,14 @@ static void finish(struct reloader *reloader, enum reload_status status)
         .faults = &reloader->faults,
     };
     note_error(reloader, &result);
+    reload_watch_files(gateway, &reloader->faults);
     if (status != RELOAD_UNCHANGED || reloader->answer_unchanged) {
         struct json fields = {0};
         json_text(&fields, "kind", STR("reload"));
         reload_write_result(&result, &fields);
         gateway_record(gateway, &fields);
-        say_result(reloader, &result);
+        say_result(&result);
     }
-    reload_watch_files(gateway, &reloader->faults);
     answer_waiters(reloader, &result);
     diff_free(&reloader->diff);
     faults_free(&reloader->faults);

@@ -302,6 +302,7 @@ static void say_ready(const struct run *run)
         json_append(&line,
                     str_of(gateway_format_address(text, listener_bound(gateway->listeners[i]))));
     }
+    attach_append_address(gateway->attach, &line);
     admin_append_addresses(gateway->admin, &line);
     log_line("ready%.*s", (int)line.len, line.len > 0 ? line.data : "");
     json_free(&line);
