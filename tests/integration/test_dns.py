@@ -7,6 +7,7 @@ import socket
 import subprocess
 import threading
 import time
+import urllib.request
 
 from lab import Answer, LabCase, main, record
 from lab.names import A, NXDOMAIN, SERVFAIL, encode_name, raw_record
@@ -254,17 +255,6 @@ class Believing(DnsCase):
                 self.assertRegex(self.gw.decision(f"{kind}.test")["reason"], "^dns-")
         self.assertIn(self.gw.refused_connect("huge.test:443").status, (403, 502, 504))
 
-    def test_outcomes_are_different_words(self):
-        dead = self.closed_port()
-        self.lab({"nodata.test": [], "servfail.test": Answer(rcode=SERVFAIL), "silent.test": lambda question: None,
-                  "dead.test": ["127.0.0.2"], "nx.test": Answer(rcode=NXDOMAIN)},
-                 dns="timeout = 300ms\ntries = 1")
-        self.refused("nx.test", dead, "dns-nxdomain")
-        self.refused("servfail.test", dead, "dns-failure")
-        self.refused("silent.test", dead, "dns-timeout")
-        self.refused("dead.test", dead, "connect-refused")
-        self.assertIn(self.gw.refused_connect(f"nodata.test:{dead}").status, (502,))
-
 
 class Waiting(DnsCase):
     def test_D13_a_lost_answer_of_one_type_does_not_hold_the_other(self):
@@ -361,14 +351,25 @@ class Connecting(DnsCase):
         self.assertLess(time.monotonic() - started, 3)
         self.assertRegex(self.gw.decision("dead.test")["message"], r"\(tried \d+ of 30 addresses\)$")
 
-    def test_outcomes_of_connecting_are_different_words(self):
+    def test_outcomes_are_different_words_in_answer_record_and_metric(self):
         silent = self.black_hole("127.0.0.50")
-        self.lab({"silent.test": ["127.0.0.50"], "refused.test": ["127.0.0.51"], "nowhere.test": ["255.255.255.255"]},
-                 allow_addresses=["127.0.0.0/8", "255.255.255.255/32"],
-                 gateway="connect-timeout = 500ms")
-        self.refused("refused.test", silent, "connect-refused")
-        self.refused("silent.test", silent, "connect-timeout")
-        self.refused("nowhere.test", silent, "connect-unreachable")
+        names = self.name_server({
+            "nx.test": Answer(rcode=NXDOMAIN), "nodata.test": [], "servfail.test": Answer(rcode=SERVFAIL),
+            "silent.test": lambda question: None, "refused.test": ["127.0.0.51"],
+            "unreachable.test": ["255.255.255.255"], "deaf.test": ["127.0.0.50"]})
+        config = self.config(allow=["*.test:1-65535"], names=names, gateway="connect-timeout = 500ms",
+                             dns="timeout = 300ms\ntries = 1", allow_addresses=["127.0.0.0/8", "255.255.255.255/32"])
+        self.gw = self.gateway(config.replace("admin = none", "admin = 127.0.0.1:0"))
+        reasons = {"nx": "dns-nxdomain", "nodata": "dns-nxdomain", "servfail": "dns-failure", "silent": "dns-timeout",
+                   "refused": "connect-refused", "unreachable": "connect-unreachable", "deaf": "connect-timeout"}
+        for host, reason in reasons.items():
+            with self.subTest(host=host):
+                self.refused(f"{host}.test", silent, reason)
+                self.assertEqual(self.gw.decision(f"{host}.test")["reason"], reason)
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.gw.port('admin')}/metrics", timeout=20) as answer:
+            metrics = answer.read().decode()
+        for reason in set(reasons.values()):
+            self.assertRegex(metrics, rf'(?m)^srt_gateway_\w+{{[^}}]*reason="{reason}"[^}}]*}} [12]$')
 
 
 def in_namespaces(case, flags, before):

@@ -320,6 +320,24 @@ class PlainText(HelloCase):
                 pass
         self.assertEqual(self.good.received, b"")
 
+    def test_T04_500_unfinished_hellos_do_not_hurt_others(self):
+        self.lab(script=echo, gateway="header-timeout = 2s")
+        before = self.gw.rss_kib()
+        data = hello.recorded("good.test")
+        clients = [self.connect() for _ in range(500)]
+        for client in clients:
+            client.send(data[:5])
+        with self.connect() as other:
+            other.send(data)
+            self.assertEqual(other.read_exactly(len(data)), data)
+        self.assertLess(self.gw.rss_kib() - before, 500 * 160)  # twice what it is under ASan
+        for client in clients:
+            try:
+                self.assertTrue(hello.is_alert(client.read_all()))
+            except ConnectionResetError:
+                pass
+        self.assertEqual(self.gw.decision("good.test", reason="timeout")["verdict"], "deny")
+
     def test_T04_an_endless_hello_ends(self):
         self.lab()
         client = self.connect()
