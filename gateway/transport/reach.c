@@ -6,7 +6,7 @@
 
 /* An address has one set, and a new one in a full set replaces the fact that is oldest. So nothing
  * has to be searched, and whoever fills the table only makes it forget. */
-enum { WAYS = 4 };
+enum { WAYS = 4, ANSWER_MAX_S = 3600 };
 
 struct fact {
     struct addr addr; /* family 0: empty */
@@ -85,7 +85,7 @@ void reach_note_answer(struct reach *reach, const struct addr *addr, uint16_t po
                        double after_s)
 {
     struct fact *fact = find_or_make(reach, addr, port);
-    float latest = after_s > 0 ? (float)after_s : 0;
+    float latest = after_s <= 0 ? 0 : after_s < ANSWER_MAX_S ? (float)after_s : ANSWER_MAX_S;
     fact->answer_s = fact->failed ? latest : fact->answer_s + (latest - fact->answer_s) / 4;
     fact->failed = false;
     fact->noted_s = now_s;
@@ -113,7 +113,7 @@ static uint8_t rank_of(const struct reach *reach, const struct addr *addr, uint1
     if (fact->failed)
         return RANK_FAILED;
     uint8_t magnitude = 0;
-    for (float ms = fact->answer_s * 1000; ms >= 2 && magnitude < RANK_UNKNOWN - 1; ms /= 2)
+    for (uint32_t ms = (uint32_t)(fact->answer_s * 1000); ms >= 2; ms /= 2)
         magnitude++;
     return magnitude;
 }
