@@ -82,33 +82,41 @@ enum outcome session_identify(struct session *s, const struct snapshot *snapshot
     return identity_find(snapshot, s->door->config, NULL, &s->peer, &s->credentials, out);
 }
 
-/* Takes up what is in force now; the verdict that was found under it goes with it. */
-static enum outcome adopt_configuration(struct session *s)
+static void tie_configuration(struct session *s)
 {
     struct tenure *tenure = tenure_take(s->worker->tenure);
     struct narrowing *narrowing = narrowing_take(narrowing_in_force(s));
     leave_configuration(s);
     s->tenure = tenure;
     s->narrowing = narrowing;
+}
+
+/* Takes up what is in force now; the verdict that was found under something else is void. */
+static enum outcome adopt_configuration(struct session *s)
+{
+    tie_configuration(s);
     s->request.decision = (struct decision){0};
-    s->request.generation = tenure->snapshot->generation;
-    return session_identify(s, tenure->snapshot, &s->identity);
+    s->request.generation = s->tenure->snapshot->generation;
+    return session_identify(s, s->tenure->snapshot, &s->identity);
+}
+
+static struct chain make_chain(const struct identity *identity, const struct narrowing *narrowing)
+{
+    return (struct chain){
+        .policy = identity->policy,
+        .narrowing = narrowing != NULL ? narrowing->policy : NULL,
+    };
 }
 
 static struct chain chain_of(const struct session *s)
 {
-    return (struct chain){
-        .policy = s->identity.policy,
-        .narrowing = s->narrowing != NULL ? s->narrowing->policy : NULL,
-    };
+    return make_chain(&s->identity, s->narrowing);
 }
 
 /* A policy that was named and is gone denies everything. */
-static bool has_chain(const struct session *s)
+static bool has_chain(const struct identity *identity, const struct narrowing *narrowing)
 {
-    if (s->identity.policy == NULL && !s->identity.narrowed_only)
-        return false;
-    return s->identity.policy != NULL || s->narrowing != NULL;
+    return identity->policy != NULL || (identity->narrowed_only && narrowing != NULL);
 }
 
 static struct question question_of(const struct session *s)
@@ -177,6 +185,61 @@ static enum step over_limit(struct session *s)
 {
     s->cause = CLOSE_LIMIT;
     return STEP_CLOSE;
+}
+
+/* Judges what was let through once more, by what is in force now; the server name that was seen
+ * too. */
+static enum outcome judge_again(const struct session *s, const struct identity *identity,
+                                struct decision *decision)
+{
+    const struct request *request = &s->request;
+    const struct chain chain = make_chain(identity, narrowing_in_force(s));
+    const struct question question = question_of(s);
+    struct name sni;
+    if (!has_chain(identity, narrowing_in_force(s)))
+        return OUTCOME_NOT_ALLOWED;
+    enum outcome outcome = chain_judge(&chain, &question, decision);
+    if (outcome != OUTCOME_ALLOWED)
+        return outcome;
+    struct approved *approved = malloc(sizeof(*approved));
+    if (approved == NULL)
+        abort();
+    outcome = chain_approve(&chain, s->worker->tenure->snapshot->host, &request->target,
+                            &request->addr, 1, decision, approved);
+    free(approved);
+    if (outcome != OUTCOME_ALLOWED || request->sni == NULL ||
+        name_parse(&sni, str_of(request->sni)) != NAME_OK)
+        return outcome;
+    return chain_judge_sni(&chain, &question, decision, &sni);
+}
+
+/* Who the client is now. Where its listener is gone, what said who this is went with it, and the
+ * name of the policy remains. */
+static enum outcome identify_again(struct session *s, struct identity *out)
+{
+    const struct snapshot *snapshot = s->worker->tenure->snapshot;
+    if (s->door->sandbox != NULL || s->door->config != NULL)
+        return session_identify(s, snapshot, out);
+    *out = (struct identity){0};
+    if (s->identity.policy != NULL)
+        out->policy = snapshot_policy(snapshot, policy_name(s->identity.policy));
+    return OUTCOME_ALLOWED;
+}
+
+/* Takes up what is in force now if that allows the request too, or if it is to be told so. */
+static enum outcome move_to_current(struct session *s, bool even_if_denied)
+{
+    struct identity identity;
+    struct decision decision = {0};
+    enum outcome outcome = identify_again(s, &identity);
+    if (outcome == OUTCOME_ALLOWED)
+        outcome = judge_again(s, &identity, &decision);
+    if (outcome != OUTCOME_ALLOWED && !even_if_denied)
+        return outcome;
+    tie_configuration(s);
+    s->identity = identity;
+    s->request.decision = decision;
+    return outcome;
 }
 
 /* ---- the request's end ---- */
@@ -479,7 +542,7 @@ static enum step enter_judge(struct session *s)
         return refuse(s, OUTCOME_AUDIT_FAILURE);
     if (identified != OUTCOME_ALLOWED)
         return refuse(s, identified);
-    if (!has_chain(s))
+    if (!has_chain(&s->identity, s->narrowing))
         return refuse(s, OUTCOME_NOT_ALLOWED);
     const struct chain chain = chain_of(s);
     const struct question question = question_of(s);
@@ -689,7 +752,16 @@ static enum step wake_record(struct session *s)
         counter_add(&s->worker->counters.tunnels_closed, 1);
         return refuse(s, OUTCOME_AUDIT_FAILURE);
     }
-    return s->record_written ? STEP_ANSWER : STEP_WAIT;
+    if (!s->record_written)
+        return STEP_WAIT;
+    if (is_current(s))
+        return STEP_ANSWER;
+    enum outcome outcome = move_to_current(s, true);
+    if (outcome == OUTCOME_ALLOWED)
+        return STEP_ANSWER;
+    s->request.generation = s->tenure->snapshot->generation;
+    s->cause = CLOSE_POLICY;
+    return refuse(s, outcome);
 }
 
 void session_record_written(struct session *s, bool go)
@@ -1239,47 +1311,12 @@ bool session_is_tunnel(const struct session *s)
     return s->request.admitted;
 }
 
-/* Judges what is open once more; the server name that was seen too. */
-static bool is_still_allowed(struct session *s)
-{
-    struct request *request = &s->request;
-    struct approved *approved = NULL;
-    const struct chain chain = chain_of(s);
-    const struct question question = question_of(s);
-    struct name sni;
-    if (!has_chain(s) || chain_judge(&chain, &question, &request->decision) != OUTCOME_ALLOWED)
-        return false;
-    approved = malloc(sizeof(*approved));
-    if (approved == NULL)
-        abort();
-    enum outcome outcome = chain_approve(&chain, s->tenure->snapshot->host, &request->target,
-                                         &request->addr, 1, &request->decision, approved);
-    free(approved);
-    if (outcome != OUTCOME_ALLOWED)
-        return false;
-    return request->sni == NULL || name_parse(&sni, str_of(request->sni)) != NAME_OK ||
-           chain_judge_sni(&chain, &question, &request->decision, &sni) == OUTCOME_ALLOWED;
-}
-
 void session_recheck(struct session *s)
 {
-    if (!s->request.admitted)
-        return;
-    /* The records keep the generation of the decision that they belong to. */
-    uint64_t generation = s->request.generation;
-    const struct policy *old_policy = s->identity.policy;
-    char *orphan = s->door->config == NULL && s->door->sandbox == NULL && old_policy != NULL
-                       ? strdup(policy_name(old_policy))
-                       : NULL;
-    enum outcome identified = adopt_configuration(s);
-    s->request.generation = generation;
-    if (orphan != NULL) {
-        /* Its listener is gone, and with it what said who this is: the policy's name remains. */
-        s->identity.policy = snapshot_policy(s->tenure->snapshot, orphan);
-        identified = OUTCOME_ALLOWED;
-        free(orphan);
-    }
-    if (identified != OUTCOME_ALLOWED || !is_still_allowed(s))
+    /* One whose record is still under way looks for itself, and can still be answered. The records
+     * of the others keep the generation of the decision that they belong to. */
+    if (s->request.admitted && s->step != STEP_RECORD &&
+        move_to_current(s, false) != OUTCOME_ALLOWED)
         session_cut(s, CLOSE_POLICY);
 }
 
