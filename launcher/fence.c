@@ -138,8 +138,9 @@ struct fence_view fence_view(const struct fence *fence, const char *path)
     const struct fence_rule *reads = NULL, *secret = NULL, *allow = NULL, *deny = NULL;
     const char *guarded = NULL;
 
-    for (autofree char *at = strdup(path);;) {
-        assert(at != NULL);
+    autofree char *at = strdup(path);
+    assert(at != NULL);
+    for (;;) {
         struct place_rules here = rules_at(fence, at);
         const struct fence_rule *allow_here = here.by_verb[FENCE_ALLOW_WRITE];
         if (secret == NULL)
@@ -158,9 +159,8 @@ struct fence_view fence_view(const struct fence *fence, const char *path)
             guarded = protect_match(&fence->protect, path, strlen(at) == 1 ? 0 : strlen(at));
         if (strcmp(at, "/") == 0)
             break;
-        char *parent = path_parent(at);
-        free(at);
-        at = parent;
+        char *slash = strrchr(at, '/');
+        slash[slash == at ? 1 : 0] = '\0';
     }
 
     struct fence_view view = {

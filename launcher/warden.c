@@ -725,21 +725,22 @@ static int64_t look_at(struct call *call, const char *operation, int dir_fd, uin
                        bool follow)
 {
     autospot struct spot spot = SPOT_NONE;
-    if (address == 0 || spot_of(call, dir_fd, address, &spot) != 0 || name_is_special(&spot) ||
-        is_private(spot.path) || !exists(&spot))
-        return RUN_IT;
     struct stat st;
-    bool link = fstatat(spot.dir, spot.name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode);
+    if (address == 0 || spot_of(call, dir_fd, address, &spot) != 0 || name_is_special(&spot) ||
+        is_private(spot.path) || fstatat(spot.dir, spot.name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return RUN_IT;
     struct path_place place = {0};
-    if (link && follow && path_resolve(spot.path, &place, NULL) != 0)
+    if (S_ISLNK(st.st_mode) && follow &&
+        (path_resolve(spot.path, &place, NULL) != 0 || fstatat(spot.dir, spot.name, &st, 0) != 0))
         return RUN_IT;
     const char *path = place.path != NULL ? place.path : spot.path;
-    /* A device or a FIFO is not written to by writing into it. */
-    bool into =
-        fstatat(spot.dir, spot.name, &st, 0) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
-    struct fence_view view = fence_view(call->ward->fence, path);
-    if (!view.writable && !is_private(path) && !(follow && into))
-        report(call, operation, path, EROFS, view.write_setting);
+    /* A device or a FIFO is not changed by writing into it. */
+    bool into = follow && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
+    if (!into && !is_private(path)) {
+        struct fence_view view = fence_view(call->ward->fence, path);
+        if (!view.writable)
+            report(call, operation, path, EROFS, view.write_setting);
+    }
     path_place_free(&place);
     return RUN_IT;
 }
