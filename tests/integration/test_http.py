@@ -753,8 +753,8 @@ class Tunnels(HttpCase):
                 host, port = authority.rsplit(":", 1)
                 self.assertEqual(gw.socks_code(host.strip("[]"), int(port)), 2)
         self.assert_refused(gw.get(f"http://self.test:{gw.port()}/"), 403, "loop")
-        # localhost is ::1 as well, where we do not listen; what remains is tried.
-        self.assert_refused(gw.refused_connect(f"localhost:{second}"), 502, "connect-refused")
+        # localhost is ::1 as well, where we do not listen; a name that leads to us at all is a loop.
+        self.assert_refused(gw.refused_connect(f"localhost:{second}"), 403, "loop")
 
     def test_abandoned_connections_in_every_state_give_everything_back(self):
         deaf = self.upstream(lambda talk: talk.read_all(), "deaf.test")
