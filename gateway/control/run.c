@@ -3,6 +3,7 @@
 #include "control/admin.h"
 #include "control/attach.h"
 #include "control/command.h"
+#include "control/confine.h"
 #include "control/notify.h"
 #include "control/reload.h"
 #include "control/watch.h"
@@ -383,6 +384,9 @@ static int serve(struct run *run)
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a log at its size limit is an error of the write */
     raise_descriptor_limit();
+    struct srt_err err;
+    if (confine_process(&err) != 0)
+        log_line("running without the gateway's own cage: %s", err.text);
     block_signals(SIG_BLOCK);
     watch_signals(run);
     ev_timer_init(&run->drain_deadline, on_drain_deadline, 0., 0.);
