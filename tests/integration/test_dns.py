@@ -124,6 +124,19 @@ class Asking(DnsCase):
         self.assertEqual(self.names.questions, [])
 
 
+    def test_another_hosts_file_counts_without_a_reload(self):
+        first = self.upstream()
+        second = self.same_port(first.port, "127.0.0.88")
+        self.lab({}, hosts={"good.test": first.address}, workers=1)
+        self.gw.tunnel(f"good.test:{first.port}").send("x").expect("x")
+        self.write("hosts.new", f"{second.address} good.test\n")
+        os.rename(self.path("hosts.new"), self.path("hosts"))
+        deadline = time.monotonic() + 5
+        while second.connections == 0 and time.monotonic() < deadline:
+            self.gw.tunnel(f"good.test:{first.port}").send("x").expect("x")
+        self.assertGreater(second.connections, 0)
+
+
 class Believing(DnsCase):
     def test_D02_the_address_that_was_judged_is_the_one_dialled(self):
         good = self.upstream()
@@ -139,6 +152,7 @@ class Believing(DnsCase):
         self.lab({"good.test": rebind}, allow_addresses="127.0.0.2/32")
         statuses = {self.gw.refused_connect(f"good.test:{good.port}").status for _ in range(30)}
         self.assertLessEqual(statuses, {200, 403})
+        self.assertGreater(len(asked), 25)  # a TTL of 0 is kept by nobody
         self.assert_untouched(secret)
 
     def test_D03_a_resolver_failure_is_a_failure(self):

@@ -2,6 +2,7 @@
 
 import pathlib
 import random
+import shutil
 import ssl
 
 from lab import LabCase, main, reply, whole_and_dribbled
@@ -288,6 +289,29 @@ class RecordedClients(HelloCase):
         data = self.HELLOS["chromium-like"]
         self.assertGreater(len(data), 1460)
         self.assertIn(b"\x11\xec\x04\xc0", data)  # X25519MLKEM768, 1216 bytes
+
+
+class InTheSameTurn(HelloCase):
+    def test_a_hello_goes_on_before_the_loop_waits_again(self):
+        if shutil.which("strace") is None:
+            self.skipTest("needs strace")
+        trace = self.path("trace")
+        # A leak check cannot run in a process that is traced.
+        self.lab(script=echo, workers=1, wrapper=["env", "ASAN_OPTIONS=detect_leaks=0", "strace", "-D", "-f", "-o", trace, "-e",
+                                                  "trace=recvfrom,sendto,epoll_wait,epoll_pwait"])
+        data = hello.recorded("good.test")
+        with self.connect() as client:
+            client.send(data)
+            client.read_exactly(len(data))
+        self.gw.stop()
+        with open(trace, encoding="latin-1") as file:
+            calls = [line.split(None, 1) for line in file]
+        thread, heard = next(call for call in calls if '"\\26\\3\\1' in call[1])
+        own = [call for number, call in calls if number == thread]
+        self.assertRegex(heard, r"^recvfrom\(")
+        said = own[own.index(heard) + 1]
+        self.assertRegex(said, r"^sendto\(")
+        self.assertEqual(said.split('"')[1], heard.split('"')[1])
 
 
 class PlainText(HelloCase):
