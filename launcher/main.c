@@ -149,13 +149,24 @@ static int choose_way_out(struct launch *launch)
     return 0;
 }
 
-static int refuse_unbuilt(const struct launch *launch)
+static bool named_sockets(const struct settings *settings)
+{
+    return settings->network.allow_unix_sockets.count > 0 &&
+           !settings->network.allow_all_unix_sockets;
+}
+
+static int check_sockets(const struct launch *launch)
 {
     const struct settings *settings = launch->settings;
-    if (settings->network.allow_unix_sockets.count > 0 && !settings->network.allow_all_unix_sockets)
-        return fail(
-            "network.allowUnixSockets is not built in this version; allowAllUnixSockets allows "
-            "every Unix socket");
+    if (named_sockets(settings) && settings->allow_nested_user_namespaces)
+        return fail("network.allowUnixSockets and allowNestedUserNamespaces exclude each other");
+    static const char *const engines[] = {"docker.sock", "containerd.sock", "podman.sock",
+                                          "crio.sock"};
+    for (size_t i = 0; i < settings->network.allow_unix_sockets.count; i++)
+        for (size_t j = 0; j < sizeof(engines) / sizeof(engines[0]); j++)
+            if (strstr(settings->network.allow_unix_sockets.items[i].text, engines[j]) != NULL)
+                fail("warning: %s: whoever may talk to %s can do anything on this machine",
+                     settings->network.allow_unix_sockets.items[i].setting, engines[j]);
     return 0;
 }
 
@@ -320,8 +331,8 @@ static int prepare(struct launch *launch)
     if (read_settings(launch) != 0)
         return EXIT_FAILED;
     launch->gateway_program = find_gateway(launch->self);
-    if (choose_way_out(launch) != 0 || refuse_unbuilt(launch) != 0 ||
-        open_violations(launch) != 0 || build_fence(launch) != 0)
+    if (choose_way_out(launch) != 0 || check_sockets(launch) != 0 || open_violations(launch) != 0 ||
+        build_fence(launch) != 0)
         return EXIT_FAILED;
 
     struct fence_view view = fence_view(&launch->fence, launch->cwd);
@@ -341,6 +352,7 @@ static int prepare(struct launch *launch)
 static unsigned syscall_options(const struct settings *settings)
 {
     return (settings->network.allow_all_unix_sockets ? SYSCALLS_UNIX_SOCKETS : 0u) |
+           (named_sockets(settings) ? SYSCALLS_NAMED_SOCKETS : 0u) |
            (settings->allow_nested_user_namespaces ? SYSCALLS_NESTED_USERNS : 0u);
 }
 
@@ -402,6 +414,30 @@ static int open_way_out(struct launch *launch, struct bwrap *bwrap, struct egres
     return 0;
 }
 
+static void free_sockets(char ***list)
+{
+    for (size_t i = 0; *list != NULL && (*list)[i] != NULL; i++)
+        free((*list)[i]);
+    free(*list);
+}
+
+#define autofree_sockets __attribute__((cleanup(free_sockets)))
+
+/* Absolute; where links lead is looked at when something connects, as the service may come later.
+ */
+static char **list_sockets(const struct launch *launch)
+{
+    const struct settings_list *list = &launch->settings->network.allow_unix_sockets;
+    char **sockets = calloc(list->count + 1, sizeof(char *));
+    assert(sockets != NULL);
+    size_t count = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        sockets[count] = path_absolute(list->items[i].text, launch->cwd, launch->home, NULL);
+        count += sockets[count] != NULL;
+    }
+    return sockets;
+}
+
 static int run_inside(struct launch *launch, struct bwrap *bwrap, struct egress *egress)
 {
     struct srt_err err;
@@ -434,6 +470,7 @@ static int run_inside(struct launch *launch, struct bwrap *bwrap, struct egress 
     if (job_fd < 0)
         return fail("%s", err.text);
 
+    autofree_sockets char **sockets = list_sockets(launch);
     struct violations violations;
     violations_open(&violations, launch->name, launch->argv[0], launch->settings,
                     launch->violations_fd);
@@ -441,6 +478,7 @@ static int run_inside(struct launch *launch, struct bwrap *bwrap, struct egress 
                                   .egress = launch->way_out ? egress : NULL,
                                   .control = control,
                                   .fence = &launch->fence,
+                                  .sockets = sockets,
                                   .violations = &violations,
                                   .job = &job,
                                   .verbose = launch->options.verbose};

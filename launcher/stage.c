@@ -183,12 +183,14 @@ static void take_terminal(pid_t group)
 }
 
 /* The last thing before the command: from here on its own calls wait for the warden. */
-static void hand_out_listener(int sock)
+static void hand_out_listener(int sock, unsigned options)
 {
     struct srt_err err;
-    int listener = syscalls_install_notify(&err);
+    int listener = syscalls_install_notify(options, &err);
     if (listener == -1)
         fail(sock, err.text);
+    if (listener < 0 && (options & SYSCALLS_NAMED_SOCKETS) != 0)
+        fail(sock, "network.allowUnixSockets is not to be had in a sandbox inside a sandbox");
     struct stage_message message = {.word = STAGE_LISTENER};
     if (!fds_send(sock, &message, sizeof(message), &listener, listener >= 0 ? 1 : 0))
         _exit(FAILED);
@@ -210,7 +212,7 @@ static _Noreturn void become_command(int sock, const struct stage_job *job, int 
     if (chdir(job->cwd) == 0) {
         environ = (char **)(uintptr_t)job->env;
         if (job->supervised)
-            hand_out_listener(sock);
+            hand_out_listener(sock, job->syscalls);
         execvp(job->argv[0], job->argv);
     }
     error = errno;

@@ -154,8 +154,8 @@ static void on_listener(struct watch *watch, int listener)
         if (watch->run->verbose)
             say("this runs inside a supervised sandbox: new protected names are only found at the "
                 "end");
-    } else if (warden_start(&watch->warden, &watch->run->bwrap->inside, watch->run->fence, listener,
-                            &err) != 0) {
+    } else if (warden_start(&watch->warden, &watch->run->bwrap->inside, watch->run->fence,
+                            watch->run->sockets, listener, &err) != 0) {
         say(err.text);
         end(watch, EXIT_FAILED);
         bwrap_kill(watch->run->bwrap);
@@ -215,17 +215,21 @@ static void add_report(struct watch *watch, const struct warden_report *report)
                        report->path);
     if (len < 0)
         return;
+    bool socket = strcmp(report->operation, "connect") == 0;
     struct violation violation = {
-        .kind = "file",
+        .kind = socket ? "unix-socket" : "file",
         .operation = report->operation,
         .path = report->path,
         .pid = report->pid,
         .comm = report->comm,
-        .errno_word = report->error == EROFS ? "EROFS" : "EACCES",
+        .errno_word = socket ? "EPERM" : "EROFS",
         .rule = report->setting,
-        .setting = guarded || denied ? "filesystem.denyWrite" : "filesystem.allowWrite",
+        .setting = socket              ? "network.allowUnixSockets"
+                   : guarded || denied ? "filesystem.denyWrite"
+                                       : "filesystem.allowWrite",
         .message = message,
-        .hint = guarded ? "this name is protected; ask the user to make the change"
+        .hint = socket    ? "ask for the socket in network.allowUnixSockets"
+                : guarded ? "this name is protected; ask the user to make the change"
                 : denied
                     ? "the settings deny it; write somewhere else"
                     : "write inside the working directory or $TMPDIR, or ask for its directory in "

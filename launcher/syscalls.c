@@ -91,7 +91,7 @@ static const struct row rows[] = {
     ARG_BITS("ioctl", 1, LOW32, TIOCLINUX, EPERM, 0, "pastes into the console outside"),
 
     /* Sockets: IPv4, IPv6, and the netlink that name resolution and `ip` need. */
-    ARG_BITS("socket", 0, LOW32, AF_UNIX, EPERM, SYSCALLS_UNIX_SOCKETS,
+    ARG_BITS("socket", 0, LOW32, AF_UNIX, EPERM, SYSCALLS_UNIX_SOCKETS | SYSCALLS_NAMED_SOCKETS,
              "services of the host listen on Unix sockets"),
     /* A stream pair is connected to itself for ever; a datagram pair can send anywhere. */
     ARG_BITS("socketpair", 1, 0xf, SOCK_DGRAM, EPERM, SYSCALLS_UNIX_SOCKETS,
@@ -206,6 +206,17 @@ static int add_families(scmp_filter_ctx filter)
     return result;
 }
 
+/* Sockets whose peer is fixed by connect(), which waits for the warden; a datagram names its
+ * receiver. */
+static int add_datagrams(scmp_filter_ctx filter, unsigned options)
+{
+    if ((options & SYSCALLS_NAMED_SOCKETS) == 0 || (options & SYSCALLS_UNIX_SOCKETS) != 0)
+        return 0;
+    return seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 2,
+                            SCMP_A0(SCMP_CMP_MASKED_EQ, LOW32, AF_UNIX),
+                            SCMP_A1(SCMP_CMP_MASKED_EQ, 0xf, SOCK_DGRAM));
+}
+
 int syscalls_install(unsigned options, struct srt_err *err)
 {
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
@@ -226,6 +237,8 @@ int syscalls_install(unsigned options, struct srt_err *err)
     }
     if (result == 0 && (result = add_families(filter)) != 0)
         srt_err_set(err, "the filter of socket families cannot be added: %s", strerror(-result));
+    if (result == 0 && (result = add_datagrams(filter, options)) != 0)
+        srt_err_set(err, "the filter of datagram sockets cannot be added: %s", strerror(-result));
     if (result == 0 && (result = seccomp_load(filter)) != 0)
         srt_err_set(err, "the kernel refuses the system call filter: %s", strerror(-result));
     seccomp_release(filter);
@@ -284,7 +297,7 @@ static int load_with_listener(scmp_filter_ctx filter)
     return fd;
 }
 
-int syscalls_install_notify(struct srt_err *err)
+int syscalls_install_notify(unsigned options, struct srt_err *err)
 {
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
     if (filter == NULL)
@@ -295,6 +308,8 @@ int syscalls_install_notify(struct srt_err *err)
         if (result == -EDOM)
             result = 0; /* a call that this architecture does not have */
     }
+    if (result == 0 && (options & SYSCALLS_NAMED_SOCKETS) != 0)
+        result = seccomp_rule_add(filter, SCMP_ACT_NOTIFY, SCMP_SYS(connect), 0);
     int fd = result == 0 ? load_with_listener(filter) : -1;
     int error = result == 0 ? errno : -result;
     seccomp_release(filter);

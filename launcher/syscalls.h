@@ -13,8 +13,10 @@
 #include <stdbool.h>
 
 enum syscalls_option {
-    SYSCALLS_UNIX_SOCKETS = 1 << 0, /* network.allowAllUnixSockets */
-    SYSCALLS_NESTED_USERNS = 1 << 1 /* allowNestedUserNamespaces */
+    SYSCALLS_UNIX_SOCKETS = 1 << 0,  /* network.allowAllUnixSockets */
+    SYSCALLS_NESTED_USERNS = 1 << 1, /* allowNestedUserNamespaces */
+    SYSCALLS_NAMED_SOCKETS =
+        1 << 2 /* network.allowUnixSockets: made here, connected by the warden */
 };
 
 /* Installs it on this thread and its children for ever. Needs no_new_privs. */
@@ -23,7 +25,7 @@ int syscalls_install(unsigned options, struct srt_err *err);
 /* A second filter, on the calling thread and its children for ever: calls that can put a name into
  * the tree, and those that change what exists, wait for an answer on the returned descriptor
  * (warden.h). -2: there is a listener already, as in a sandbox inside a sandbox. */
-int syscalls_install_notify(struct srt_err *err);
+int syscalls_install_notify(unsigned options, struct srt_err *err);
 
 /* For --dry-run: one line a row that would be in force, `NAME: REASON`. */
 void syscalls_print(unsigned options, FILE *out);

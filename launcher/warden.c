@@ -22,6 +22,7 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 
@@ -50,6 +51,7 @@ struct call {
 struct ward {
     int listener, reports, host_proc;
     const struct fence *fence;
+    char *const *sockets;
     uint32_t missed;
 };
 
@@ -745,6 +747,118 @@ static int64_t look_at(struct call *call, const char *operation, int dir_fd, uin
     return RUN_IT;
 }
 
+/* ---- Unix sockets by name ---- */
+
+/* The private memory directory holds no socket of the host's. */
+static bool may_connect(const struct ward *ward, const char *path)
+{
+    if (path_within(path, "/dev/shm"))
+        return true;
+    for (size_t i = 0; ward->sockets[i] != NULL; i++) {
+        struct path_place place;
+        if (path_resolve(ward->sockets[i], &place, NULL) != 0)
+            continue;
+        bool within = path_within(path, place.path);
+        path_place_free(&place);
+        if (within)
+            return true;
+    }
+    return false;
+}
+
+/* The address that was judged is the one used: the socket is held open, and its name below our own
+ * descriptors is what connect() gets. */
+static int64_t aim_at_path(struct call *call, const char *path, struct sockaddr_un *address,
+                           socklen_t *len, int *held)
+{
+    int base = base_of(call, AT_FDCWD, path);
+    if (base < 0)
+        return -errno;
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS};
+    *held = (int)syscall(SYS_openat2, base, path, &how, sizeof(how));
+    int error = errno;
+    close(base);
+    if (*held < 0)
+        return -error;
+    char link[32], real[PATH_MAX];
+    snprintf(link, sizeof(link), "self/fd/%d", *held);
+    ssize_t real_len = readlinkat(call->ward->host_proc, link, real, sizeof(real) - 1);
+    if (real_len <= 0)
+        return -EACCES;
+    real[real_len] = '\0';
+    if (!may_connect(call->ward, real)) {
+        report(call, "connect", real, EPERM, "network.allowUnixSockets");
+        return -EPERM;
+    }
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    snprintf(address->sun_path, sizeof(address->sun_path), "%s", link);
+    *len = sizeof(*address);
+    return 0;
+}
+
+static pid_t leader_of(const struct call *call)
+{
+    char text[2048];
+    int leader = 0;
+    autoclose int fd = proc_open(call, "status", O_RDONLY);
+    ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    text[len > 0 ? len : 0] = '\0';
+    const char *line = strstr(text, "\nTgid:");
+    return line != NULL && sscanf(line, "\nTgid: %d", &leader) == 1 ? leader : -1;
+}
+
+/* Every connect() comes here, as neither the kind of socket nor the address is in a register: all
+ * are done by us on the caller's own socket. One that may wait does so in a process of its own. */
+static int64_t do_connect(struct call *call, int fd, uint64_t address, uint64_t len)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_un un;
+        struct sockaddr_storage storage;
+        char bytes[sizeof(struct sockaddr_storage) + 1];
+    } to = {.bytes = {0}};
+    if (len > sizeof(struct sockaddr_storage))
+        return -EINVAL;
+    struct iovec local = {.iov_base = &to, .iov_len = len};
+    struct iovec remote = {.iov_base = (void *)(uintptr_t)address, .iov_len = len};
+    if (len > 0 &&
+        process_vm_readv((pid_t)call->request->pid, &local, 1, &remote, 1, 0) != (ssize_t)len)
+        return -EFAULT;
+    pid_t leader = leader_of(call);
+    autoclose int process = (int)syscall(SYS_pidfd_open, leader, 0);
+    autoclose int sock = process < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, process, fd, 0);
+    autoclose int held = -1;
+    if (sock < 0)
+        return process < 0 ? -EINTR : -errno;
+    socklen_t to_len = (socklen_t)len;
+    /* An empty path or a leading zero is a name that only this network namespace knows. */
+    if (len > offsetof(struct sockaddr_un, sun_path) && to.any.sa_family == AF_UNIX &&
+        to.un.sun_path[0] != '\0') {
+        char path[sizeof(to.un.sun_path) + 1] = "";
+        memcpy(path, to.un.sun_path,
+               len - offsetof(struct sockaddr_un, sun_path) < sizeof(path)
+                   ? len - offsetof(struct sockaddr_un, sun_path)
+                   : sizeof(path) - 1);
+        int64_t aimed = aim_at_path(call, path, &to.un, &to_len, &held);
+        if (aimed != 0)
+            return aimed;
+    }
+    if (!still_waiting(call))
+        return -EINTR;
+    if ((fcntl(sock, F_GETFL) & O_NONBLOCK) != 0)
+        return fchdir(call->ward->host_proc) == 0 ? errno_of(connect(sock, &to.any, to_len))
+                                                  : -EACCES;
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid < 0 ? -EAGAIN : 1;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    int64_t result =
+        fchdir(call->ward->host_proc) == 0 ? errno_of(connect(sock, &to.any, to_len)) : -EACCES;
+    struct seccomp_notif_resp response = {.id = call->request->id, .error = (int)result};
+    ioctl(call->ward->listener, SECCOMP_IOCTL_NOTIF_SEND, &response);
+    _exit(0);
+}
+
 /* openat2 takes its flags from memory, so nothing about it can be left to the kernel. What asks for
  * a special kind of resolution is refused as a kernel without the call would; callers have a second
  * way. */
@@ -820,6 +934,8 @@ static int64_t dispatch(struct call *call)
         return do_rename(call, (int)a[0], a[1], (int)a[2], a[3], a[4]);
     case SYS_unlinkat:
         return look_at(call, "unlink", (int)a[0], a[1], false);
+    case SYS_connect:
+        return do_connect(call, (int)a[0], a[1], a[2]);
     case SYS_truncate:
         return look_at(call, "truncate", AT_FDCWD, a[0], true);
     case SYS_fchmodat:
@@ -879,7 +995,7 @@ static bool drop_rights(void)
 }
 
 static _Noreturn void become_warden(const struct inside *inside, const struct fence *fence,
-                                    int listener, int reports, pid_t parent)
+                                    char *const *sockets, int listener, int reports, pid_t parent)
 {
     struct srt_err err;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -895,13 +1011,16 @@ static _Noreturn void become_warden(const struct inside *inside, const struct fe
     umask(0);
     uint64_t flags = SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP;
     ioctl(listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, flags); /* faster where the kernel knows it */
-    struct ward ward = {
-        .listener = listener, .reports = reports, .host_proc = inside->host_proc, .fence = fence};
+    struct ward ward = {.listener = listener,
+                        .reports = reports,
+                        .host_proc = inside->host_proc,
+                        .fence = fence,
+                        .sockets = sockets};
     serve(&ward);
 }
 
 int warden_start(struct warden *warden, const struct inside *inside, const struct fence *fence,
-                 int listener, struct srt_err *err)
+                 char *const *sockets, int listener, struct srt_err *err)
 {
     int pair[2];
     *warden = (struct warden){.reports = -1};
@@ -927,7 +1046,7 @@ int warden_start(struct warden *warden, const struct inside *inside, const struc
             if (!kept)
                 close(fd);
         }
-        become_warden(inside, fence, owned, pair[1], parent);
+        become_warden(inside, fence, sockets, owned, pair[1], parent);
     }
     close(pair[1]);
     warden->pid = pid;

@@ -38,9 +38,10 @@ struct warden {
     int reports; /* -1 = not running */
 };
 
-/* Takes `listener`, the notification descriptor of the filter. */
+/* Takes `listener`, the notification descriptor of the filter. `sockets` are absolute paths of Unix
+ * sockets, or of directories of them, that may be connected to; NULL ends. */
 int warden_start(struct warden *warden, const struct inside *inside, const struct fence *fence,
-                 int listener, struct srt_err *err);
+                 char *const *sockets, int listener, struct srt_err *err);
 void warden_end(struct warden *warden);
 
 #endif

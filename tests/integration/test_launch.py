@@ -328,6 +328,53 @@ class Inside(Launch):
         self.assertEqual(self.run_in("/usr/bin/env", "python3", "-c", program).stdout, "connected\n")
         server.close()
 
+    def test_N08_named_sockets(self):
+        servers = []
+        for name in ("ok.sock", "no.sock", "folder/deep.sock"):
+            os.makedirs(os.path.join(self.work, "folder"), exist_ok=True)
+            server = socket.socket(socket.AF_UNIX)
+            server.bind(os.path.join(self.work, name))
+            os.chmod(os.path.join(self.work, name), 0o777)
+            server.listen()
+            servers.append(server)
+        os.symlink("no.sock", os.path.join(self.work, "link.sock"))
+        self.network["allowUnixSockets"] = ["ok.sock", "folder", "/run/docker.sock"]
+        program = """
+import os, socket, threading
+def go(path, kind=socket.SOCK_STREAM, timeout=None):
+    try:
+        s = socket.socket(socket.AF_UNIX, kind)
+        s.settimeout(timeout)
+        s.connect(path)
+        return 'yes'
+    except OSError as e:
+        return str(e.errno)
+print(go('ok.sock'), go(os.path.abspath('ok.sock')), go('ok.sock', timeout=5), go('folder/deep.sock'))
+print(go('no.sock'), go('link.sock'), go('folder/../no.sock'), go('/proc/self/cwd/no.sock'), go('gone.sock'))
+print(go('no.sock', socket.SOCK_DGRAM), go('\\0abstract'))
+own = socket.socket(socket.AF_UNIX)
+own.bind(os.environ['TMPDIR'] + '/own')
+own.listen()
+print(go(os.environ['TMPDIR'] + '/own'))
+tcp = socket.create_server(('127.0.0.1', 0))
+print(socket.create_connection(tcp.getsockname()).getpeername() == tcp.getsockname())
+try: socket.create_connection(('127.0.0.1', 1))
+except OSError as e: print(e.errno)
+a, b = socket.socketpair()
+a.send(b'x'); print(b.recv(1))
+"""
+        result = self.run_in("/usr/bin/env", "python3", "-c", program)
+        self.assertRan(result)
+        lines = result.stdout.splitlines()
+        self.assertEqual(lines[0], "yes yes yes yes", result.stderr)
+        self.assertEqual(lines[1].split()[:3], ["1", "1", "1"])
+        self.assertNotIn("yes", lines[1])
+        self.assertEqual(lines[2].split()[0], "1")
+        self.assertEqual(lines[3:], ["yes", "True", "111", "b'x'"])
+        self.assertIn("docker.sock", result.stderr)
+        for server in servers:
+            server.close()
+
     def test_N09_system_calls_that_lead_around_the_filter(self):
         program = ("import ctypes, os\n"
                    "c = ctypes.CDLL(None, use_errno=True)\n"
