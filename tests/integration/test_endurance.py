@@ -13,7 +13,7 @@ import time
 import unittest
 
 from lab.case import LabCase
-from lab.talk import PATIENCE_S
+from lab.talk import PATIENCE_S, Closed
 
 KIB = 1024
 
@@ -79,11 +79,14 @@ class Reloads(Endurance):
 
         def alternate():
             while not stop.is_set():
-                with self.gw.client() as client:
-                    for name in ("a.test", "b.test") * 20:
-                        status = client.get(f"http://{name}:{port}/").status
-                        if status not in (200, 403):
-                            odd.append((name, status))
+                try:
+                    with self.gw.client() as client:
+                        for name in ("a.test", "b.test") * 20:
+                            status = client.get(f"http://{name}:{port}/").status
+                            if status not in (200, 403):
+                                odd.append((name, status))
+                except (Closed, OSError) as failure:
+                    odd.append(failure)
 
         side = threading.Thread(target=alternate)
         side.start()
