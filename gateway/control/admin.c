@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <openssl/crypto.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <sys/queue.h>
 
 enum {
@@ -175,14 +176,16 @@ void admin_answer(struct admin_client *client, int status, const char *type, str
 
 void admin_refuse(struct admin_client *client, int status, const char *format, ...)
 {
-    char text[1024];
+    autofree char *text = NULL;
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
+    int len = vasprintf(&text, format, args);
     va_end(args);
+    if (len < 0)
+        abort();
     struct json body = {0};
     json_object_open(&body, NULL);
-    json_text(&body, "error", str_of(text));
+    json_text(&body, "error", (struct str){text, (size_t)len});
     json_object_close(&body);
     json_newline(&body);
     admin_answer(client, status, "application/json", &body);
@@ -586,8 +589,11 @@ void admin_free(struct admin *admin)
         audit_observe(admin->gateway->audit, NULL, NULL);
         ev_async_stop(loop, &admin->lines_wake);
     }
-    while (!TAILQ_EMPTY(&admin->clients))
-        free_client(TAILQ_FIRST(&admin->clients));
+    struct admin_client *client = TAILQ_FIRST(&admin->clients), *next;
+    for (; client != NULL; client = next) {
+        next = TAILQ_NEXT(client, link);
+        free_client(client);
+    }
     for (size_t i = 0; i < admin->door_count; i++) {
         ev_io_stop(loop, &admin->doors[i].acceptable);
         listener_close(admin->doors[i].listener);

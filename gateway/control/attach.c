@@ -770,15 +770,17 @@ size_t attach_count(const struct attach_server *server)
 
 void attach_free(struct attach_server *server)
 {
-    struct launch *launch;
+    struct launch *launch, *next;
     if (server == NULL)
         return;
     struct ev_loop *loop = server->gateway->loop;
-    while ((launch = TAILQ_FIRST(&server->waiting)) != NULL) {
+    for (launch = TAILQ_FIRST(&server->waiting); launch != NULL; launch = next) {
+        next = TAILQ_NEXT(launch, link);
         close_connection(launch);
         free_launch(launch);
     }
-    while ((launch = TAILQ_FIRST(&server->attached)) != NULL) {
+    for (launch = TAILQ_FIRST(&server->attached); launch != NULL; launch = next) {
+        next = TAILQ_NEXT(launch, link);
         close_connection(launch);
         record_life(launch, "detach", NULL);
         free_launch(launch);

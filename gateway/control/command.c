@@ -1,5 +1,7 @@
 #include "control/command.h"
 
+#include "srt/cleanup.h"
+
 #include <stdarg.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -35,12 +37,14 @@ int command_option(const struct command *self, int argc, char **argv, const char
 int command_misused(const struct command *self, const char *format, ...)
 {
     if (format != NULL) {
+        autofree char *text = NULL;
         va_list args;
-        fputs("srt-gateway: ", stderr);
         va_start(args, format);
-        vfprintf(stderr, format, args);
+        int len = vasprintf(&text, format, args);
         va_end(args);
-        fputc('\n', stderr);
+        if (len < 0)
+            abort();
+        fprintf(stderr, "srt-gateway: %s\n", text);
     }
     fprintf(stderr, "usage: srt-gateway %s %s\n", self->name, self->synopsis);
     return EXIT_USAGE;

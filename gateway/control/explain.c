@@ -95,7 +95,7 @@ static struct guard_host *own_host(const struct gateway_config *config)
 {
     size_t addr_count, listener_count = 0;
     autofree struct addr *addrs = addresses_read(&addr_count);
-    autofree struct config_address *listeners =
+    struct config_address *listeners =
         calloc(config->listen_count + config->admin_count + 1, sizeof(*listeners));
     if (listeners == NULL)
         abort();
@@ -105,7 +105,9 @@ static struct guard_host *own_host(const struct gateway_config *config)
     for (size_t i = 0; i < config->admin_count; i++)
         if (config->admin[i].path == NULL)
             listeners[listener_count++] = config->admin[i];
-    return snapshot_make_host(addrs, addr_count, listeners, listener_count);
+    struct guard_host *host = snapshot_make_host(addrs, addr_count, listeners, listener_count);
+    free(listeners);
+    return host;
 }
 
 /* The same calls, in the same order, as a session makes (INTERFACE 1.4). */

@@ -441,15 +441,14 @@ static char *include_dir(const struct ini_entry *entry)
 {
     char *path;
     const char *slash = strrchr(entry->place.file, '/');
-    int base = entry->value[0] == '/' || slash == NULL ? 0 : (int)(slash + 1 - entry->place.file);
-    if (asprintf(&path, "%.*s%s", base, entry->place.file, entry->value) < 0)
+    bool relative = entry->value[0] != '/';
+    int base = relative && slash != NULL ? (int)(slash + 1 - entry->place.file) : 0;
+    if (asprintf(&path, "%s%.*s%s", relative && base == 0 ? "./" : "", base, entry->place.file,
+                 entry->value) < 0)
         return NULL;
     path[strcspn(path, "*?[")] = '\0';
-    char *end = strrchr(path, '/');
-    if (end != NULL && end != path)
-        *end = '\0';
-    else if (end == NULL)
-        strcpy(path, ".");
+    char *end = strrchr(path, '/'); /* there is one now */
+    end[end == path] = '\0';
     return path;
 }
 

@@ -87,73 +87,79 @@ static void watch_dir(const struct watch *watch, const char *dir)
         (void)inotify_add_watch(watch->fd, dir[0] != '\0' ? dir : "/", EVENTS);
 }
 
-/* Puts the target of a symlink before the rest of the path. False: it does not fit. */
-static bool follow(char rest[PATH_MAX], char done[PATH_MAX], const char *link, size_t dir_len)
+/* A path as the kernel walks it: what is left of it, and where that starts. */
+struct walk {
+    char rest[PATH_MAX], at[PATH_MAX]; /* `at` "" is the root */
+    int links;
+};
+
+static bool walk_start(struct walk *walk, const char *path)
 {
-    char target[PATH_MAX], joined[PATH_MAX];
-    ssize_t len = readlink(link, target, sizeof(target) - 1);
-    if (len <= 0)
+    char cwd[PATH_MAX] = "";
+    *walk = (struct walk){0};
+    if (path[0] != '/' && getcwd(cwd, sizeof(cwd)) == NULL)
+        return false;
+    int len = snprintf(walk->rest, sizeof(walk->rest), "%s/%s", cwd, path);
+    return len > 0 && (size_t)len < sizeof(walk->rest);
+}
+
+/* The symlink at `walk->at` stands in a directory whose path has `dir_len` bytes: its target comes
+ * before the rest. */
+static bool walk_link(struct walk *walk, size_t dir_len)
+{
+    char target[PATH_MAX], rest[PATH_MAX];
+    ssize_t len = readlink(walk->at, target, sizeof(target) - 1);
+    if (len <= 0 || ++walk->links > LINKS_MAX)
         return false;
     target[len] = '\0';
-    int printed = snprintf(joined, sizeof(joined), "%s/%s", target, rest);
-    if (printed < 0 || (size_t)printed >= sizeof(joined))
+    int printed = snprintf(rest, sizeof(rest), "%s/%s", target, walk->rest);
+    if (printed < 0 || (size_t)printed >= sizeof(rest))
         return false;
-    memcpy(rest, joined, (size_t)printed + 1);
-    done[target[0] == '/' ? 0 : dir_len] = '\0';
+    memcpy(walk->rest, rest, (size_t)printed + 1);
+    walk->at[target[0] == '/' ? 0 : dir_len] = '\0';
     return true;
 }
 
-/* Walks the path as the kernel does. Directories are watched where a symlink stands in them, and
- * the one that holds the file. */
+/* One component. Watched are the directories in which a symlink or the last component stands, and
+ * the one in which what is missing would appear. False: the walk has ended. */
+static bool walk_step(const struct watch *watch, struct walk *walk)
+{
+    const char *part = walk->rest + strspn(walk->rest, "/");
+    size_t len = strcspn(part, "/"), dir_len = strlen(walk->at);
+    bool last = part[len + strspn(part + len, "/")] == '\0';
+    struct stat st;
+    if (len == 0 || dir_len + len + 2 > sizeof(walk->at))
+        return false;
+    if (len == 2 && memcmp(part, "..", 2) == 0) {
+        char *slash = strrchr(walk->at, '/');
+        if (slash != NULL)
+            *slash = '\0';
+    } else if (len > 1 || part[0] != '.') {
+        snprintf(walk->at + dir_len, sizeof(walk->at) - dir_len, "/%.*s", (int)len, part);
+    }
+    memmove(walk->rest, part + len, strlen(part + len) + 1);
+    if (walk->at[0] == '\0')
+        return true;
+    bool missing = lstat(walk->at, &st) != 0;
+    bool link = !missing && S_ISLNK(st.st_mode);
+    if (last || link || missing) {
+        char dir[PATH_MAX];
+        snprintf(dir, sizeof(dir), "%.*s", (int)dir_len, walk->at);
+        watch_dir(watch, dir);
+    }
+    return link ? walk_link(walk, dir_len) : !missing;
+}
+
 static void watch_path(const struct watch *watch, const char *path)
 {
-    char rest[PATH_MAX], done[PATH_MAX] = "";
-    int links = 0;
-    if (path[0] != '/') {
-        char cwd[PATH_MAX / 2];
-        if (getcwd(cwd, sizeof(cwd)) == NULL || strlen(path) >= sizeof(cwd))
-            return;
-        snprintf(rest, sizeof(rest), "%s/%s", cwd, path);
-    } else if (strlen(path) < sizeof(rest)) {
-        strcpy(rest, path);
-    } else {
-        return;
-    }
-
-    char *part;
-    while ((part = rest + strspn(rest, "/"))[0] != '\0') {
-        size_t len = strcspn(part, "/"), dir_len = strlen(done);
-        bool last = part[len + strspn(part + len, "/")] == '\0';
-        char *slash;
-        struct stat st;
-        if (dir_len + len + 2 > sizeof(done))
-            return;
-        if (last)
-            watch_dir(watch, done);
-        if (len == 2 && memcmp(part, "..", 2) == 0) {
-            if ((slash = strrchr(done, '/')) != NULL)
-                *slash = '\0';
-        } else if (!(len == 1 && part[0] == '.')) {
-            snprintf(done + dir_len, sizeof(done) - dir_len, "/%.*s", (int)len, part);
-        }
-        memmove(rest, part + len, strlen(part + len) + 1);
-        if (lstat(done, &st) != 0) {
-            done[dir_len] = '\0';
-            watch_dir(watch, done); /* where it would appear */
-            return;
-        }
-        if (S_ISLNK(st.st_mode)) {
-            char link[PATH_MAX];
-            strcpy(link, done);
-            done[dir_len] = '\0';
-            watch_dir(watch, done);
-            if (++links > LINKS_MAX || !follow(rest, done, link, dir_len))
-                return;
-        }
-    }
+    struct walk walk;
     struct stat st;
-    if (stat(done, &st) == 0 && S_ISDIR(st.st_mode))
-        watch_dir(watch, done);
+    if (!walk_start(&walk, path))
+        return;
+    while (walk_step(watch, &walk))
+        ;
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        watch_dir(watch, path);
 }
 
 static void on_notice(struct ev_loop *loop, ev_io *io, int events)

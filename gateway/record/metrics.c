@@ -1,5 +1,6 @@
 #include "record/metrics.h"
 
+#include "config/value.h"
 #include "srt/cleanup.h"
 
 #include <dirent.h>
@@ -65,11 +66,28 @@ static double seconds(struct timeval time)
     return (double)time.tv_sec + (double)time.tv_usec / 1e6;
 }
 
+/* The number in the `index`-th place (from 0) of words between spaces. */
+static bool number_at(const char *text, size_t index, uint64_t *out)
+{
+    while (index-- > 0) {
+        text += strcspn(text, " ");
+        text += strspn(text, " ");
+    }
+    return value_uint((struct str){text, strcspn(text, " \n")}, UINT64_MAX, out);
+}
+
+static bool read_line(const char *path, char *text, int size)
+{
+    autofclose FILE *file = fopen(path, "re");
+    return file != NULL && fgets(text, size, file) != NULL;
+}
+
 static void put_memory(struct json *out)
 {
-    autofclose FILE *file = fopen("/proc/self/statm", "re");
-    unsigned long virtual_pages, resident_pages;
-    if (file == NULL || fscanf(file, "%lu %lu", &virtual_pages, &resident_pages) != 2)
+    char text[256];
+    uint64_t virtual_pages, resident_pages;
+    if (!read_line("/proc/self/statm", text, sizeof(text)) || !number_at(text, 0, &virtual_pages) ||
+        !number_at(text, 1, &resident_pages))
         return;
     double page = (double)sysconf(_SC_PAGESIZE);
     metrics_single(out, "process_virtual_memory_bytes", "gauge", "Virtual memory size in bytes.",
@@ -95,20 +113,17 @@ static void put_descriptors(struct json *out)
                        (double)limit.rlim_cur);
 }
 
-/* The 22nd field of /proc/self/stat counts ticks since the boot; the name before it may hold spaces
- * and parentheses, so it is read from its last one on. */
+/* The 22nd field of /proc/self/stat counts ticks since the boot; the name in the second may hold
+ * spaces and parentheses, so places are counted from its last one, before the third field. */
 static void put_start_time(struct json *out)
 {
     char text[1024];
     struct timespec now, boot;
-    unsigned long long ticks = 0;
-    autofclose FILE *file = fopen("/proc/self/stat", "re");
-    if (file == NULL || fgets(text, sizeof(text), file) == NULL)
+    uint64_t ticks;
+    if (!read_line("/proc/self/stat", text, sizeof(text)))
         return;
-    const char *at = strrchr(text, ')');
-    for (int field = 2; at != NULL && field < 22; field++)
-        at = strchr(at + 1, ' ');
-    if (at == NULL || sscanf(at, "%llu", &ticks) != 1)
+    const char *name_end = strrchr(text, ')');
+    if (name_end == NULL || !number_at(name_end, 22 - 2, &ticks))
         return;
     clock_gettime(CLOCK_REALTIME, &now);
     clock_gettime(CLOCK_BOOTTIME, &boot);
