@@ -62,9 +62,6 @@ static void what_is_not_built_is_refused_by_name(void **state)
     (void)state;
     faulty("[gateway]\naudit-format = squid\n",
            "gateway.ini:2: audit-format: squid is not available in this version\n");
-    faulty("[policy a]\n[client c]\nuid = 1\npolicy = a\nmax-tunnels = 5\nbytes-up = 1g/h\n",
-           "gateway.ini:5: max-tunnels: budgets are not available in this version\n"
-           "gateway.ini:6: bytes-up: budgets are not available in this version\n");
     faulty("[filter f]\nmodule = http-guard\n",
            "gateway.ini:1: [filter f]: modules are not available in this version\n");
 }
