@@ -80,6 +80,7 @@ void ini_free(struct ini_doc *doc)
 {
     free(doc->entries);
     free(doc->files);
+    free(doc->include_dirs);
     if (doc->strings != NULL) {
         for (size_t i = 0; i < doc->strings->count; i++)
             free(doc->strings->items[i]);
@@ -406,13 +407,38 @@ static char *glob_pattern(const char *file, const char *pattern)
     return out;
 }
 
+/* A wildcard further up the pattern has many directories; the one in which it stands is kept. */
+static void add_include_dir(struct parse *parse, const char *pattern)
+{
+    struct ini_doc *doc = parse->doc;
+    autofree char *dir = grow_check(strndup(pattern, strcspn(pattern, "*?[")));
+    char *slash = strrchr(dir, '/');
+    if (slash == NULL)
+        dir[0] = '\0';
+    else
+        slash[slash == dir] = '\0';
+    doc->include_dirs = grow_one(doc->include_dirs, doc->include_dir_count, sizeof(char *));
+    doc->include_dirs[doc->include_dir_count++] =
+        ini_resolve(doc, parse->file, dir[0] != '\0' ? dir : ".");
+}
+
+/* Also ends files whose patterns take each other in again and again. */
+static bool has_room(struct parse *parse)
+{
+    if (parse->doc->file_count < INI_FILES_MAX)
+        return true;
+    fault(parse, "include reads more than %d files", INI_FILES_MAX);
+    return false;
+}
+
 static void include_matches(struct parse *parse, const char *pattern)
 {
     autofree char *full = glob_pattern(parse->file, pattern);
+    add_include_dir(parse, pattern);
     glob_t found;
     int result = glob(full, 0, on_glob_error, &found);
     if (result == 0) {
-        for (size_t i = 0; i < found.gl_pathc; i++)
+        for (size_t i = 0; i < found.gl_pathc && has_room(parse); i++)
             read_file(parse->doc, ini_keep(parse->doc, str_of(found.gl_pathv[i])), parse->source,
                       place_of(parse), parse->faults);
         globfree(&found);
@@ -429,11 +455,9 @@ static void include(struct parse *parse, const char *pattern)
         fault(parse, "include works only in files");
     else if (parse->source->depth + 1 > INI_INCLUDE_DEPTH_MAX)
         fault(parse, "include goes deeper than %d files", INI_INCLUDE_DEPTH_MAX);
-    else if (parse->doc->file_count >= INI_FILES_MAX)
-        fault(parse, "include reads more than %d files", INI_FILES_MAX);
     else if (strpbrk(pattern, "*?[") != NULL)
         include_matches(parse, pattern);
-    else
+    else if (has_room(parse))
         read_file(parse->doc, ini_resolve(parse->doc, parse->file, pattern), parse->source,
                   place_of(parse), parse->faults);
 }

@@ -430,37 +430,14 @@ static void add_path(struct path_list *list, char *path)
     list->items[list->count++] = path;
 }
 
-static bool is_include(const struct ini_entry *entry)
-{
-    return entry->key != NULL && strcmp(entry->section, "gateway") == 0 &&
-           strcmp(entry->key, "include") == 0;
-}
-
-/* The directory of a pattern, up to its first wildcard, relative to the file that names it. */
-static char *include_dir(const struct ini_entry *entry)
-{
-    char *path;
-    const char *slash = strrchr(entry->place.file, '/');
-    bool relative = entry->value[0] != '/';
-    int base = relative && slash != NULL ? (int)(slash + 1 - entry->place.file) : 0;
-    if (asprintf(&path, "%s%.*s%s", relative && base == 0 ? "./" : "", base, entry->place.file,
-                 entry->value) < 0)
-        return NULL;
-    path[strcspn(path, "*?[")] = '\0';
-    char *end = strrchr(path, '/'); /* there is one now */
-    end[end == path] = '\0';
-    return path;
-}
-
 void reload_watch_files(struct gateway *gateway, const struct faults *faults)
 {
     const struct ini_doc *doc = &gateway->snapshot->config->doc;
     struct path_list list = {0};
     for (size_t i = 0; i < doc->file_count; i++)
         add_path(&list, strdup(doc->files[i].path));
-    for (size_t i = 0; i < doc->count; i++)
-        if (is_include(&doc->entries[i]) && doc->entries[i].value[0] != '\0')
-            add_path(&list, include_dir(&doc->entries[i]));
+    for (size_t i = 0; i < doc->include_dir_count; i++)
+        add_path(&list, strdup(doc->include_dirs[i]));
     /* A file that is at fault may be new to the configuration, and its repair must be noticed. */
     for (size_t i = 0; i < faults->count; i++)
         if (faults->items[i].file[0] != '\0' &&

@@ -242,6 +242,8 @@ static void includes_are_read_in_lexical_order_where_they_stand(void **state)
         assert_string_equal(doc.files[i].path, files[i]);
     assert_string_equal(doc.entries[7].section, "gateway");
     assert_string_equal(doc.entries[7].place.file, "g.ini");
+    assert_int_equal(doc.include_dir_count, 1); /* a literal is no place to look for new files */
+    assert_string_equal(doc.include_dirs[0], "conf.d");
     /* sha256sum of "[o]\n" */
     assert_memory_equal(doc.files[3].sha256, "\x4a\xdb\x48\x9f", 4);
     ini_free(&doc);
@@ -250,6 +252,22 @@ static void includes_are_read_in_lexical_order_where_they_stand(void **state)
     write_file("d[1]/c/1.ini", "[c]\n");
     read_main(&doc, "d[1]/g.ini", "");
     assert_string_equal(entries_of(&doc), "1 gateway/\n1 c/\n");
+    assert_string_equal(doc.include_dirs[0], "d[1]/c");
+    ini_free(&doc);
+}
+
+static void the_directories_of_patterns_are_kept(void **state)
+{
+    (void)state;
+    struct ini_doc doc;
+    assert_int_equal(mkdir("sub", 0700), 0);
+    write_file("sub/g.ini", "[gateway]\ninclude = *.none\ninclude = more/?/x.ini\n"
+                            "include = /nowhere/a*/*.ini\ninclude = /*.none\n");
+    read_main(&doc, "sub/g.ini", "");
+    static const char *const dirs[] = {"sub/.", "sub/more", "/nowhere", "/"};
+    assert_int_equal(doc.include_dir_count, 4);
+    for (size_t i = 0; i < 4; i++)
+        assert_string_equal(doc.include_dirs[i], dirs[i]);
     ini_free(&doc);
 }
 
@@ -272,6 +290,14 @@ static void includes_that_cannot_be_read_are_refused(void **state)
               "bad.ini:4: fifo: is not a regular file\n"
               "bad.ini:5: include needs a value\n"
               "empty:1: is empty");
+    ini_free(&doc);
+
+    /* A directory that cannot be listed hides files. Size 0 and yet not empty: as if it grew. */
+    assert_int_equal(symlink("loop", "loop"), 0);
+    write_file("hidden.ini", "[gateway]\ninclude = loop/*.ini\ninclude = /proc/self/status\n");
+    read_main(&doc, "hidden.ini",
+              "hidden.ini:2: include: cannot list `loop/*.ini`: Too many levels of symbolic links\n"
+              "hidden.ini:3: /proc/self/status: grew while it was read");
     ini_free(&doc);
 
     write_file("faulty.ini", "[gateway]\ninclude = part.ini\n");
@@ -312,6 +338,20 @@ static void includes_end(void **state)
     ini_free(&doc);
 
     refuse_bytes(STR("[gateway]\ninclude = x\n"), "g.ini:2: include works only in files");
+
+    assert_int_equal(mkdir("many", 0700), 0);
+    for (int i = 0; i < INI_FILES_MAX; i++) {
+        char path[32];
+        snprintf(path, sizeof(path), "many/%04d", i);
+        write_file(path, ";\n");
+    }
+    write_file("many.ini", "[gateway]\ninclude = many/*\n");
+    write_file("most.ini", "[gateway]\ninclude = many/[0-3]*\n");
+    read_main(&doc, "most.ini", "");
+    ini_free(&doc);
+    read_main(&doc, "many.ini", "many.ini:2: include reads more than 4096 files");
+    assert_int_equal(doc.file_count, INI_FILES_MAX);
+    ini_free(&doc);
 }
 
 static void side_files_are_found_beside_the_file_that_names_them(void **state)
@@ -346,6 +386,7 @@ int main(void)
         cmocka_unit_test(every_fault_is_told_once),
         cmocka_unit_test(lines_may_have_4096_bytes_and_no_more),
         IN_DIRECTORY(includes_are_read_in_lexical_order_where_they_stand),
+        IN_DIRECTORY(the_directories_of_patterns_are_kept),
         IN_DIRECTORY(includes_that_cannot_be_read_are_refused),
         IN_DIRECTORY(includes_end),
         IN_DIRECTORY(side_files_are_found_beside_the_file_that_names_them),
