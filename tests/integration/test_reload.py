@@ -1,5 +1,6 @@
 """Reload as a transaction (area config/reload)."""
 
+import datetime
 import hashlib
 import os
 import re
@@ -96,7 +97,13 @@ class Hup(ReloadCase):
         goes.expect_eof()
         close = self.gw.wait_for_record(lambda entry: entry["kind"] == "close" and entry["host"] == "a.test")
         self.assertEqual(close["cause"], "policy")
+        self.assertLess(self.seconds_between(self.gw.records("reload")[-1], close), 1)
         stays.send("y").expect("y")
+
+    @staticmethod
+    def seconds_between(first, second):
+        times = [datetime.datetime.strptime(entry["ts"], "%Y-%m-%dT%H:%M:%S.%fZ") for entry in (first, second)]
+        return abs((times[1] - times[0]).total_seconds())
 
     def test_reload_tunnels_keep_cuts_nothing(self):
         self.lab(gateway="reload-tunnels = keep")
@@ -116,8 +123,8 @@ class Hup(ReloadCase):
 
     def test_C10_allowed_tunnels_live_through_many_reloads(self):
         self.lab()
-        tunnels = [self.tunnel("a.test") for _ in range(20)]
-        for number in range(20):
+        tunnels = [self.tunnel("a.test") for _ in range(100)]
+        for number in range(50):
             self.gw.reload(self.allowing("a.test", *(["b.test"] if number % 2 else [])))
             for tunnel in tunnels:
                 tunnel.send(f"{number:04}").expect(f"{number:04}")
@@ -171,10 +178,40 @@ class Hup(ReloadCase):
 
     def test_a_listener_that_cannot_be_bound_is_a_fault_and_changes_nothing(self):
         self.lab()
-        taken = self.upstream(address="127.0.0.1")
-        record = self.gw.reload(self.allowing("b.test", more=f"[listen taken]\naddress = {taken.literal}\npolicy = main\n"))
-        self.assertIn(taken.literal, str(record["faults"]))
+        taken, descriptors = self.upstream(address="127.0.0.1"), self.gw.descriptors()
+        config = self.allowing("b.test", more=f"[listen new]\naddress = unix:{self.path('new.sock')}\npolicy = main\n"
+                                              f"[listen taken]\naddress = {taken.literal}\npolicy = main\n")
+        line = config[:config.index("[listen taken]")].count("\n") + 1
+        record = self.gw.reload(config)
+        self.assertEqual((record["result"], record["generation"], len(record["faults"])), ("failed", 1, 1), record)
+        self.assertRegex(record["faults"][0], rf"gateway\.ini:{line}: .*{re.escape(taken.literal)}.*in use")
         self.assertEqual((self.status("a.test"), self.status("b.test")), (200, 403))
+        self.assertFalse(os.path.exists(self.path("new.sock")))  # what could be bound is let go of again
+        self.gw.wait_for_descriptors(descriptors + 2)
+
+    def test_C13_a_changed_address_is_another_listener(self):
+        self.lab(listen=f"address = unix:{self.path('old.sock')}\npolicy = main")
+        tunnel = self.tunnel("a.test").send("x").expect("x")
+        self.parts["listen"] = f"address = unix:{self.path('new.sock')}\npolicy = main"
+        self.gw.reload(self.allowing("a.test", "b.test"))
+        self.assertFalse(os.path.exists(self.path("old.sock")))
+        self.gw.addresses["main"] = "unix:" + self.path("new.sock")
+        self.assertEqual((self.status("a.test"), self.status("b.test")), (200, 200))
+        tunnel.send("y").expect("y")
+
+    def test_C13_what_a_reload_cannot_change_is_said_by_its_key(self):
+        self.lab()
+        config = self.allowing("b.test")
+        for old, new, key in (("workers = 2", "workers = 3", "workers"), ("audit.jsonl", "other.jsonl", "audit-log"),
+                              ("admin = none", f"admin = {self.path('admin.sock')}", "admin"),
+                              ("control = none", f"control = {self.path('control.sock')}", "control")):
+            changed = config.replace(old, new)
+            line = [number for number, text in enumerate(changed.split("\n"), 1) if text.startswith(key + " =")][0]
+            record = self.gw.reload(changed)
+            with self.subTest(key=key):
+                self.assertEqual((record["result"], record["faults"]),
+                                 ("failed", [f"{self.gw.config_path}:{line}: {key} cannot be changed by a reload; restart the gateway"]))
+                self.assertEqual((self.status("a.test"), self.status("b.test")), (200, 403))
 
     def test_C16_many_signals_and_the_last_content_wins(self):
         self.lab()
@@ -200,11 +237,14 @@ class Hup(ReloadCase):
 class Files(ReloadCase):
     def test_C05_rename_over_is_noticed_every_time(self):
         self.lab()
-        for number in range(5):
+        for number in range(10):
             name, other = ("b.test", "a.test") if number % 2 == 0 else ("a.test", "b.test")
             self.gw.write_config(self.allowing(name))
             self.wait_for_status(name, 200)
             self.assertEqual(self.status(other), 403)
+        self.gw.wait_for_record(lambda entry: entry["kind"] == "reload", number=10)
+        self.assertEqual([(entry["generation"], entry["result"]) for entry in self.gw.records("reload")],
+                         [(generation, "ok") for generation in range(2, 12)])
 
     def test_editing_in_place_and_included_files_are_noticed(self):
         self.lab()
@@ -227,12 +267,100 @@ class Files(ReloadCase):
         os.symlink("v0", self.path("data"))
         os.rename(self.gw.config_path, self.path("v0/gateway.ini"))
         os.symlink("data/gateway.ini", self.gw.config_path)
-        for number in range(1, 4):
+        for number in range(1, 6):
             name = ("b.test", "a.test")[number % 2 == 0]
             self.write(f"v{number}/gateway.ini", self.allowing(name))
             os.symlink(f"v{number}", self.path("data.new"))
             os.replace(self.path("data.new"), self.path("data"))
             self.wait_for_status(name, 200)
+
+
+    def swap(self, name, text):
+        """As the kubelet does it: NAME -> ..data/NAME, ..data -> a directory of its own for each version."""
+        self.versions = getattr(self, "versions", 0) + 1
+        self.write(f"maps/v{self.versions}/{name}", text)
+        os.symlink(f"v{self.versions}", self.path("maps/..new"))
+        os.replace(self.path("maps/..new"), self.path("maps/..data"))
+        if not os.path.lexists(self.path(name)):
+            os.symlink(f"maps/..data/{name}", self.path(name))
+
+    def in_place(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def test_every_file_that_belongs_to_it_is_watched_however_it_changes(self):
+        self.server = self.upstream()
+        self.parts = {"hosts": {"a.test": self.server.address, "b.test": self.server.address},
+                      "policy": "allow-file = allow.txt\ndeny-file = deny.txt",
+                      "gateway": "include = parts/*.ini"}
+        a, b = f"a.test:{self.server.port}\n", f"b.test:{self.server.port}\n"
+        for change in (self.write, self.in_place, self.swap):
+            with self.subTest(change=change.__name__):
+                for name in ("allow.txt", "deny.txt"):
+                    if os.path.lexists(self.path(name)):
+                        os.unlink(self.path(name))
+                change("allow.txt", a)
+                change = self.write if change == self.swap else change
+                self.write("deny.txt", "nothing.test\n")
+                self.gw = self.gateway(self.allowing())
+                self.assertEqual((self.status("a.test"), self.status("b.test")), (200, 403))
+                (self.swap if os.path.islink(self.path("allow.txt")) else change)("allow.txt", a + b)
+                self.wait_for_status("b.test", 200)
+                change("deny.txt", b)
+                self.wait_for_status("b.test", 403)
+                self.write("parts/more.ini", f"[policy more]\nallow = {a}")  # a file that was not there yet
+                self.gw.wait_for_record(lambda entry: entry["kind"] == "reload" and "more" in str(entry["added"]))
+                self.assertEqual(self.status("a.test"), 200)
+                os.unlink(self.path("parts/more.ini"))
+                self.gw.wait_for_record(lambda entry: entry["kind"] == "reload" and "more" in str(entry["removed"]))
+                self.gw.stop()
+                os.unlink(self.gw.audit_path)
+
+    def test_a_token_file_is_watched(self):
+        good = self.origin("good.test")
+        token = self.write("client.token", "first\n")
+        gw = self.gateway(allow=[good.authority], hosts=[good], listen="address = 127.0.0.1:0",
+                          more=f"[client c]\npolicy = main\ntoken-file = {token}\n")
+        first, second = [("Proxy-Authorization", "Bearer first")], [("Proxy-Authorization", "Bearer second")]
+        url = f"http://{good.authority}/"
+        self.assertEqual((gw.get(url, first).status, gw.get(url, second).status), (200, 407))
+        self.write("client.token", "second\n")
+        reload = gw.wait_for_record(lambda entry: entry["kind"] == "reload")
+        self.assertEqual((reload["result"], reload["added"], reload["removed"]), ("ok", [], []))
+        self.assertEqual((gw.get(url, first).status, gw.get(url, second).status), (407, 200))
+        self.assertNotIn("second", str(gw.records()) + gw.stderr())
+
+    def test_half_of_a_file_changes_nothing_and_the_rest_is_noticed(self):
+        self.lab()
+        whole = self.allowing("b.test")
+        for number, end in enumerate((0, len(whole) // 2, whole.index("[policy main]") + 5), 1):
+            with open(self.gw.config_path, "w", encoding="utf-8") as file:
+                file.write(whole[:end])
+                file.flush()  # and stays open, as if the writer were slow
+                failed = self.gw.wait_for_record(lambda entry: entry["kind"] == "reload" and entry["faults"], number)
+                self.assertEqual((self.status("a.test"), self.status("b.test")), (200, 403))
+        self.assertEqual((failed["result"], failed["generation"]), ("failed", 1))
+        with open(self.gw.config_path, "w", encoding="utf-8") as file:
+            file.write(whole)
+        self.wait_for_status("b.test", 200)
+        self.assertEqual(self.status("a.test"), 403)
+        self.gw.wait_for_record(lambda entry: entry["kind"] == "reload" and entry["generation"] == 2)
+
+    def test_a_list_that_disappears_or_is_emptied_is_a_fault_and_not_an_empty_list(self):
+        self.write("deny.txt", "b.test\n")
+        self.lab(policy="deny-file = deny.txt")
+        self.gw.reload(self.allowing("a.test", "b.test"))
+        self.assertEqual((self.status("a.test"), self.status("b.test")), (200, 403))
+        self.in_place("deny.txt", "")
+        record = self.gw.wait_for_record(lambda entry: entry["kind"] == "reload" and entry["faults"])
+        self.assertRegex(record["faults"][0], r"deny\.txt")
+        os.unlink(self.path("deny.txt"))
+        record = self.gw.reload()
+        self.assertRegex(record["faults"][0], r"gateway\.ini:\d+: .*deny\.txt: No such file")
+        self.assertEqual((self.status("a.test"), self.status("b.test")), (200, 403))
+        self.write("deny.txt", "a.test\n")
+        self.wait_for_status("b.test", 200)
+        self.assertEqual(self.status("a.test"), 403)
 
 
 class Start(LabCase):
