@@ -209,6 +209,7 @@ static _Noreturn void become_command(int sock, const struct stage_job *job, int 
     reset_signals(job->ignored_signals);
     syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC);
     int error = 0;
+    assert(job->argv[0] != NULL);
     if (chdir(job->cwd) == 0) {
         environ = (char **)(uintptr_t)job->env;
         if (job->supervised)

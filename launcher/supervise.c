@@ -413,7 +413,7 @@ static void loop(struct watch *watch)
             end(watch, EXIT_FAILED);
         if (wake[0].revents != 0)
             on_signals(watch);
-        if (wake[2].revents != 0)
+        if (run->egress != NULL && wake[2].revents != 0)
             on_gateway(watch);
         if (wake[3].revents != 0)
             on_control(watch);
