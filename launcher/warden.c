@@ -1028,7 +1028,7 @@ int warden_start(struct warden *warden, const struct inside *inside, const struc
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         return srt_err_set(err, "socketpair: %s", strerror(errno));
     pid_t parent = getpid();
-    pid_t pid = fork();
+    pid_t pid = _Fork(); /* as in inside.c: no thread may be started in the child */
     if (pid < 0) {
         close(pair[0]);
         close(pair[1]);
