@@ -353,11 +353,15 @@ static void guard_bare_repository(struct build *build, const struct tree_entry *
     struct stat st;
     if (stat(objects, &st) != 0 || !S_ISDIR(st.st_mode) || stat(refs, &st) != 0)
         return;
-    static const char *const names[] = {"hooks", "config"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        autofree char *path = path_join(dir, names[i]);
-        add_place(build, FENCE_DENY_WRITE, path,
-                  i == 0 ? "protected: git hooks" : "protected: git configuration");
+    /* Guarded as far as the same parts of a `.git` are. */
+    static const struct {
+        const char *name, *alike;
+    } parts[] = {{"hooks", "/.git/hooks"}, {"config", "/.git/config"}};
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        const char *what = protect_match(&build->fence->protect, parts[i].alike, 0);
+        autofree char *path = path_join(dir, parts[i].name);
+        if (what != NULL)
+            add_place(build, FENCE_DENY_WRITE, path, what);
     }
 }
 

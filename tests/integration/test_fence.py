@@ -165,7 +165,8 @@ class Writes(Fence):
 
     def test_allow_git_config_opens_config_and_not_hooks(self):
         self.write(".git/config")
-        self.write(".git/hooks/x")
+        for name in ("hooks/x", "HEAD", "objects/x", "refs/x"):
+            self.write(".git/" + name)
         self.filesystem["allowGitConfig"] = True
         result = self.sh("echo a >> .git/config; echo b >> .git/hooks/x; cat .git/config .git/hooks/x")
         self.assertEqual(result.stdout, "x\na\nx\n")
