@@ -205,13 +205,28 @@ static void on_stage(struct watch *watch)
     }
 }
 
+/* The words of a message for a system call's name. */
+static const char *doing(const char *operation)
+{
+    static const struct {
+        const char *operation, *words;
+    } rows[] = {{"write", "writing"},        {"create", "creating"}, {"mkdir", "creating"},
+                {"mknod", "creating"},       {"symlink", "linking"}, {"link", "linking"},
+                {"rename", "renaming to"},   {"unlink", "removing"}, {"rmdir", "removing"},
+                {"truncate", "cutting"},     {"chmod", "changing"},  {"chown", "changing"},
+                {"connect", "connecting to"}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (strcmp(rows[i].operation, operation) == 0)
+            return rows[i].words;
+    return operation;
+}
+
 static void add_report(struct watch *watch, const struct warden_report *report)
 {
     bool guarded = strncmp(report->setting, "protected: ", 11) == 0;
     bool denied = strncmp(report->setting, "filesystem.", 11) == 0;
     autofree char *message = NULL;
-    int len = asprintf(&message, "%s %s is not allowed in this sandbox",
-                       strcmp(report->operation, "write") == 0 ? "writing" : report->operation,
+    int len = asprintf(&message, "%s %s is not allowed in this sandbox", doing(report->operation),
                        report->path);
     if (len < 0)
         return;
