@@ -14,6 +14,7 @@ enum { INHERIT_DEPTH_MAX = 32 };
 #define CLIENT(field) offsetof(struct config_client, field)
 #define POLICY(field) offsetof(struct config_policy, field)
 #define FILTER(field) offsetof(struct config_filter, field)
+#define UPSTREAM(field) offsetof(struct config_upstream, field)
 
 /* Every key there is. What it says is what `options` prints, what defaults come from, what is
  * accepted and what GET /config shows. */
@@ -122,6 +123,8 @@ static const struct option options[] = {
      .help = "whether a TLS server name must equal the name that was asked for"},
     {"policy", "bind-address", "ADDRESS, ADDRESS, INTERFACE", &kind_bind, POLICY(bind),
      .help = "where connections come from: an address of each family, an interface"},
+    {"policy", "upstream", "UPSTREAM", &kind_upstream, POLICY(upstream),
+     .help = "the proxy that carries what this policy allows; without it targets are dialled"},
     {"policy", "filters", "FILTER, ...", &kind_filters, POLICY(filters), .list = true,
      .help = "[filter] sections asked in this order after the rules"},
     {"policy", "docs", "URL", &kind_text, POLICY(docs), .help = "put into denials"},
@@ -130,15 +133,21 @@ static const struct option options[] = {
      .help = "a built-in, a loaded module or another process; other keys are the module's"},
     {"filter", "timeout", "DURATION", &kind_duration_ms, FILTER(timeout_ms), .fallback = "2s",
      .min = 1, .help = "no answer in time = deny"},
+
+    {"upstream", "address", "http://HOST:PORT | socks5://HOST:PORT", &kind_upstream_address, 0,
+     .help = "a proxy that policies and rules can name"},
+    {"upstream", "credentials-file", "PATH", &kind_credentials_file, 0,
+     .help = "USER:PASSWORD for it"},
 };
 
 enum { OPTION_COUNT = sizeof(options) / sizeof(options[0]) };
 
 /* Every named section's struct begins with its name and its place. */
-_Static_assert(LISTEN(name) == 0 && CLIENT(name) == 0 && POLICY(name) == 0 && FILTER(name) == 0,
+_Static_assert(LISTEN(name) == 0 && CLIENT(name) == 0 && POLICY(name) == 0 && FILTER(name) == 0 &&
+                   UPSTREAM(name) == 0,
                "");
 _Static_assert(LISTEN(place) == POLICY(place) && CLIENT(place) == POLICY(place) &&
-                   FILTER(place) == POLICY(place),
+                   FILTER(place) == POLICY(place) && UPSTREAM(place) == POLICY(place),
                "");
 
 struct reader {
@@ -220,6 +229,20 @@ static void check_filter(struct reader *reader, void *item)
         fault_at(reader, filter->place, "[filter %s] has no module", filter->name);
 }
 
+static void check_upstream(struct reader *reader, void *item)
+{
+    const struct config_upstream *upstream = item;
+    if (place_of_key(reader, "upstream", "address") == NULL)
+        fault_at(reader, upstream->place, "[upstream %s] has no address", upstream->name);
+    if (upstream->kind == UPSTREAM_SOCKS5 && upstream->has_credentials &&
+        upstream->password[0] == '\0')
+        fault_at(reader, *place_of_key(reader, "upstream", "credentials-file"),
+                 "credentials-file: SOCKS5 knows no empty password");
+    if (strcmp(upstream->name, "direct") == 0)
+        fault_at(reader, upstream->place,
+                 "[upstream direct] cannot be: via=direct stands for no upstream at all");
+}
+
 static const struct section sections[] = {
     {"gateway", 0, 0, 0, NULL},
     {"dns", 0, 0, 0, NULL},
@@ -227,6 +250,8 @@ static const struct section sections[] = {
     {"client", sizeof(struct config_client), GATEWAY(clients), GATEWAY(client_count), check_client},
     {"policy", sizeof(struct config_policy), GATEWAY(policies), GATEWAY(policy_count), NULL},
     {"filter", sizeof(struct config_filter), GATEWAY(filters), GATEWAY(filter_count), check_filter},
+    {"upstream", sizeof(struct config_upstream), GATEWAY(upstreams), GATEWAY(upstream_count),
+     check_upstream},
 };
 
 enum { SECTION_COUNT = sizeof(sections) / sizeof(sections[0]) };
@@ -318,7 +343,8 @@ static void unknown_section(struct reader *reader, const struct ini_entry *heade
     const char *nearest = nearest_word(header->section, words);
     if (nearest == NULL)
         fault_at(reader, header->place,
-                 "unknown section [%s]; there are gateway, dns, listen, client, policy and filter",
+                 "unknown section [%s]; there are gateway, dns, listen, client, policy, filter "
+                 "and upstream",
                  header->section);
     else if (find_section(nearest)->size == 0)
         fault_at(reader, header->place, "unknown section [%s]; did you mean [%s]?", header->section,
@@ -759,6 +785,9 @@ void gateway_config_free(struct gateway_config *config)
     free(config->clients);
     free(config->policies);
     free(config->filters);
+    for (size_t i = 0; i < config->upstream_count; i++)
+        explicit_bzero(&config->upstreams[i], sizeof(config->upstreams[i]));
+    free(config->upstreams);
     ini_free(&config->doc);
     free(config);
 }

@@ -11,6 +11,7 @@
 
 #include "config/fault.h"
 #include "config/ini.h"
+#include "config/upstream.h"
 #include "dns/addr.h"
 
 #include <net/if.h>
@@ -89,6 +90,7 @@ struct config_policy {
     struct config_list deny_addresses, allow_addresses;
     bool sni_off;
     struct config_bind bind;
+    const char *upstream;       /* or NULL: targets are dialled directly */
     struct config_list filters; /* names of [filter] sections */
     const char *docs;           /* or NULL */
 };
@@ -134,6 +136,8 @@ struct gateway_config {
     size_t policy_count;
     struct config_filter *filters;
     size_t filter_count;
+    struct config_upstream *upstreams;
+    size_t upstream_count;
 
     uint8_t sha256[32]; /* over every file that took part */
     struct ini_doc doc; /* owns every string and knows every file */

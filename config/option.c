@@ -537,6 +537,15 @@ static void read_filters(const struct option *option, void *field, struct option
 
 const struct option_kind kind_filters = {read_filters, print_words};
 
+static void read_upstream(const struct option *option, void *field, struct option_input *input)
+{
+    (void)option;
+    *(const char **)field = input->text;
+    refer(input, "upstream", input->text);
+}
+
+const struct option_kind kind_upstream = {read_upstream, print_text};
+
 static void read_rule(const struct option *option, void *field, struct option_input *input)
 {
     (void)option;
@@ -622,7 +631,7 @@ const struct option_kind kind_rule_file = {read_rule_file, NULL};
 static bool accept_range(struct option_input *input, const char *word)
 {
     struct cidr range;
-    if (value_range(str_of(word), &range))
+    if (cidr_parse(&range, str_of(word)))
         return true;
     reject(input, str_of(word),
            "an address or a range ADDRESS/LEN without bits set behind its length");
@@ -727,7 +736,7 @@ static void read_source(const struct option *option, void *field, struct option_
     (void)option;
     struct config_client *client = field;
     client->has_source =
-        accept_range(input, input->text) && value_range(str_of(input->text), &client->source);
+        accept_range(input, input->text) && cidr_parse(&client->source, str_of(input->text));
 }
 
 static void print_source(const struct option *option, const void *field, FILE *out)
@@ -799,6 +808,49 @@ static void read_secret_file(const struct option *option, void *field, struct op
 }
 
 const struct option_kind kind_secret_file = {read_secret_file, print_text};
+
+/* Where somebody has put credentials by mistake, they are not repeated. */
+static void read_upstream_address(const struct option *option, void *field,
+                                  struct option_input *input)
+{
+    (void)option;
+    const char *why;
+    if (upstream_parse(field, str_of(input->text), &why))
+        return;
+    if (strchr(input->text, '@') != NULL)
+        fault(input, "%s: %s", input->key, why);
+    else
+        fault(input, "%s: `%s`: %s", input->key, input->text, why);
+}
+
+static void print_upstream_address(const struct option *option, const void *field, FILE *out)
+{
+    char text[UPSTREAM_TEXT_MAX];
+    fprintf(out, "%s = %s\n", option->key, upstream_format(text, field));
+}
+
+const struct option_kind kind_upstream_address = {read_upstream_address, print_upstream_address};
+
+static void read_credentials_file(const struct option *option, void *field,
+                                  struct option_input *input)
+{
+    (void)option;
+    const char *path, *why;
+    if (!is_unquoted(input))
+        return;
+    struct str secret = read_secret(input, &path);
+    if (secret.p != NULL && !upstream_set_credentials(field, secret, &why))
+        fault(input, "%s: %s: %s", input->key, path, why);
+}
+
+static void print_credentials_file(const struct option *option, const void *field, FILE *out)
+{
+    const struct config_upstream *upstream = field;
+    if (upstream->has_credentials)
+        fprintf(out, "%s = (hidden)\n", option->key);
+}
+
+const struct option_kind kind_credentials_file = {read_credentials_file, print_credentials_file};
 
 static void read_mode(const struct option *option, void *field, struct option_input *input)
 {

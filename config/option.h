@@ -11,7 +11,7 @@
 
 /* A name that must be a section's, checked when every section is known. */
 struct reference {
-    const char *section; /* "policy" or "filter" */
+    const char *section; /* "policy", "filter" or "upstream" */
     const char *name;
     const char *key; /* that named it */
     struct place place;
@@ -66,6 +66,8 @@ extern const struct option_kind kind_policies, kind_filters; /* config_list */
 extern const struct option_kind kind_rules, kind_rule_file;  /* config_list */
 extern const struct option_kind kind_ranges;                 /* config_list */
 extern const struct option_kind kind_bind;                   /* config_bind */
+extern const struct option_kind kind_upstream;               /* const char * */
+extern const struct option_kind kind_upstream_address, kind_credentials_file; /* config_upstream */
 extern const struct option_kind kind_source;                 /* config_client */
 extern const struct option_kind kind_token_sha256, kind_token_file; /* config_client */
 extern const struct option_kind kind_secret_file; /* const char *; must not be empty */

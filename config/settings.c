@@ -3,7 +3,8 @@
 #include "config/file.h"
 #include "config/grow.h"
 #include "config/json_place.h"
-#include "config/value.h"
+#include "config/upstream.h"
+#include "dns/addr.h"
 #include "srt/cleanup.h"
 
 #include <assert.h>
@@ -207,17 +208,23 @@ static void read_string(struct reader *reader, const struct member *member, cons
         *(char **)at(object, member->offset) = copy(node->json);
 }
 
-static struct settings_text *list_add(struct reader *reader, struct settings_list *list,
-                                      const json_t *string, const struct node *node)
+static struct settings_text text_at(struct reader *reader, const json_t *string,
+                                    const struct node *node)
 {
     struct place place = place_of(reader, node);
-    list->items = grow_one(list->items, list->count, sizeof(*list->items));
-    list->items[list->count] = (struct settings_text){
+    return (struct settings_text){
         .text = copy(string),
         .setting = grow_check(strdup(node->path)),
         .line = place.line,
         .column = place.column,
     };
+}
+
+static struct settings_text *list_add(struct reader *reader, struct settings_list *list,
+                                      const json_t *string, const struct node *node)
+{
+    list->items = grow_one(list->items, list->count, sizeof(*list->items));
+    list->items[list->count] = text_at(reader, string, node);
     return &list->items[list->count++];
 }
 
@@ -250,7 +257,7 @@ static void read_range(struct reader *reader, const struct node *node, const cha
     (void)key;
     if (!is_full_string(reader, node))
         return;
-    if (value_range(str_of(json_string_value(node->json)), &range))
+    if (cidr_parse(&range, str_of(json_string_value(node->json))))
         list_add(reader, list, node->json, node);
     else
         fault(
@@ -410,6 +417,42 @@ static void read_reasons(struct reader *reader, const struct member *member,
         for_each(reader, node, read_reason, object);
 }
 
+/* A URL may hold a password, so it is not repeated. An empty one is none, as in the environment. */
+static void read_parent_text(struct reader *reader, const struct member *member,
+                             const struct node *node, void *object)
+{
+    if (is_string(reader, node))
+        *(struct settings_text *)at(object, member->offset) = text_at(reader, node->json, node);
+}
+
+static void read_parent_url(struct reader *reader, const struct member *member,
+                            const struct node *node, void *object)
+{
+    struct config_upstream upstream = {0};
+    const char *why;
+    read_parent_text(reader, member, node, object);
+    const struct settings_text *url = at(object, member->offset);
+    if (url->text == NULL || url->text[0] == '\0' ||
+        upstream_parse_url(&upstream, str_of(url->text), &why))
+        return;
+    fault(reader, node, "%s is not the address of a proxy: %s", node->path, why);
+}
+
+#define PARENT(field) offsetof(struct settings_parent, field)
+
+static const struct member parent_members[] = {
+    {"http", read_parent_url, PARENT(http), NULL},
+    {"https", read_parent_url, PARENT(https), NULL},
+    {"noProxy", read_parent_text, PARENT(no_proxy), NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static void read_parent(struct reader *reader, const struct member *member, const struct node *node,
+                        void *object)
+{
+    read_members(reader, node, parent_members, at(object, member->offset));
+}
+
 #define NETWORK(field) offsetof(struct settings_network, field)
 #define FILESYSTEM(field) offsetof(struct settings_filesystem, field)
 #define LAUNCH(field) offsetof(struct settings_launch, field)
@@ -440,7 +483,7 @@ static const struct member network_members[] = {
     {"requireHostMatch", refuse_flag, 0, no_inspection},
     {"ambiguousRequestTarget", refuse, 0, no_inspection},
     {"tlsTerminate", refuse, 0, no_inspection},
-    {"parentProxy", refuse, 0, "the gateway dials targets itself"},
+    {"parentProxy", read_parent, NETWORK(parent), NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -867,12 +910,16 @@ bool settings_network_read(struct settings_network *out, const char *source, str
     return false;
 }
 
+static void text_free(struct settings_text *text)
+{
+    free(text->text);
+    free(text->setting);
+}
+
 static void list_free(struct settings_list *list)
 {
-    for (size_t i = 0; i < list->count; i++) {
-        free(list->items[i].text);
-        free(list->items[i].setting);
-    }
+    for (size_t i = 0; i < list->count; i++)
+        text_free(&list->items[i]);
     free(list->items);
 }
 
@@ -887,6 +934,9 @@ void settings_network_free(struct settings_network *network)
         free(network->reasons[i].reason);
     }
     free(network->reasons);
+    text_free(&network->parent.http);
+    text_free(&network->parent.https);
+    text_free(&network->parent.no_proxy);
     *network = (struct settings_network){0};
 }
 

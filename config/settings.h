@@ -35,6 +35,12 @@ struct settings_reason {
     char *pattern, *reason;
 };
 
+/* parentProxy: the proxy that a private gateway goes through. Each may be absent (`text` NULL). */
+struct settings_parent {
+    struct settings_text http, https; /* URLs, for plain HTTP and for tunnels; https falls back */
+    struct settings_text no_proxy;    /* what is dialled all the same, as in NO_PROXY */
+};
+
 struct settings_network {
     bool present;
     struct settings_list allowed_domains, denied_domains, denied_resolved_addresses;
@@ -42,6 +48,7 @@ struct settings_network {
     struct settings_reason *reasons; /* deniedDomainReasons */
     size_t reason_count;
     bool strict_allowlist, allow_all_unix_sockets;
+    struct settings_parent parent;
 };
 
 struct settings_filesystem {

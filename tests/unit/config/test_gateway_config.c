@@ -312,8 +312,8 @@ static void unknown_words_are_refused_with_the_nearest(void **state)
         {"[polcy x]\nallow = a\n", "g.ini:1: unknown section [polcy]; did you mean [policy NAME]?"},
         {"[Policy x]\n", "g.ini:1: unknown section [Policy]; did you mean [policy NAME]?"},
         {"[server]\nx = 1\n",
-         "g.ini:1: unknown section [server]; there are gateway, dns, listen, client, policy and "
-         "filter"},
+         "g.ini:1: unknown section [server]; there are gateway, dns, listen, client, policy, "
+         "filter and upstream"},
         {"[gateway]\nworker = 2\n", "g.ini:2: unknown key `worker` in [gateway]; did you mean "
                                     "`workers`?"},
         {"[gateway]\nfoo = 2\n", "g.ini:2: unknown key `foo` in [gateway]"},
@@ -550,6 +550,29 @@ static void references_must_lead_somewhere(void **state)
     REFUSE(rows);
 }
 
+static void upstreams_need_an_address(void **state)
+{
+    (void)state;
+    static const struct row rows[] = {
+        {"[upstream u]\n", "g.ini:1: [upstream u] has no address"},
+        {"[upstream u]\naddress = http://p.test\n",
+         "g.ini:2: address: `http://p.test`: the port is missing"},
+        {"[upstream u]\naddress = https://p.test:1\n",
+         "g.ini:2: address: `https://p.test:1`: TLS to the proxy itself (https://) is not "
+         "available "
+         "in this version"},
+        {"[upstream u]\naddress = p.test:1\n",
+         "g.ini:2: address: `p.test:1`: it has to be http://HOST:PORT or socks5://HOST:PORT"},
+        {"[upstream u]\naddress = http://me:s3cret@p.test:1\n",
+         "g.ini:2: address: credentials stand in the credentials-file, not here"},
+        {"[upstream direct]\naddress = http://p.test:1\n",
+         "g.ini:1: [upstream direct] cannot be: via=direct stands for no upstream at all"},
+        {"[upstream corp]\naddress = http://p.test:1\n[policy p]\nupstream = crop\n",
+         "g.ini:4: upstream: there is no [upstream crop]; did you mean `corp`?"},
+    };
+    REFUSE(rows);
+}
+
 static void inheritance_ends(void **state)
 {
     (void)state;
@@ -708,6 +731,47 @@ static void secrets_come_from_files_without_their_last_newline(void **state)
                          "g.ini:6: token: No such file or directory");
 }
 
+static char *printed(const struct gateway_config *config)
+{
+    char *text;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    gateway_config_print(config, out);
+    fclose(out);
+    return text;
+}
+
+static void credentials_of_an_upstream_are_never_shown(void **state)
+{
+    (void)state;
+    static const char *const bad[][2] = {
+        {"\n", "secret is empty"},
+        {"s3cret\n", "secret: it has to be USER:PASSWORD"},
+        {"me:s3cret\n\n", "secret: the credentials have a control character"},
+        {"me:", "SOCKS5 knows no empty password"},
+    };
+    write_file("g.ini", "[upstream u]\naddress = socks5://p.test:1\ncredentials-file = secret\n");
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct faults faults = {0};
+        write_file("secret", bad[i][0]);
+        assert_null(gateway_config_read("g.ini", &faults));
+        const char *text = said(&faults);
+        assert_null(strstr(text, "s3cret"));
+        assert_non_null(strstr(text, bad[i][1]));
+    }
+    write_file("secret", "me:s3:cret \n");
+    struct faults faults = {0};
+    struct gateway_config *config = gateway_config_read("g.ini", &faults);
+    assert_non_null(config);
+    assert_string_equal(config->upstreams[0].user, "me");
+    assert_string_equal(config->upstreams[0].password, "s3:cret ");
+    char *text = printed(config);
+    assert_non_null(strstr(text, "\ncredentials-file = (hidden)\n"));
+    assert_null(strstr(text, "s3"));
+    free(text);
+    gateway_config_free(config);
+}
+
 static void relative_paths_start_at_the_file_that_names_them(void **state)
 {
     (void)state;
@@ -740,7 +804,7 @@ static void the_digest_covers_every_file(void **state)
     (void)state;
     write_file("g.ini", "[o]\n");
     refuse_file("g.ini", "g.ini:1: unknown section [o]; there are gateway, dns, listen, client, "
-                         "policy and filter");
+                         "policy, filter and upstream");
     write_file("one.ini", "[policy p]\n");
     struct faults faults = {0};
     struct gateway_config *one = gateway_config_read("one.ini", &faults);
@@ -786,16 +850,6 @@ static void a_million_rules_load_at_once(void **state)
     gateway_config_free(config);
 }
 
-static char *printed(const struct gateway_config *config)
-{
-    char *text;
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
-    gateway_config_print(config, out);
-    fclose(out);
-    return text;
-}
-
 /* What GET /config shows is itself a configuration that means the same, secrets apart. */
 static void the_effective_configuration_can_be_read_again(void **state)
 {
@@ -809,9 +863,10 @@ static void the_effective_configuration_can_be_read_again(void **state)
         "[client d]\npolicy = p\nuid = 7\nmax-tunnels = 3\n"
         "[policy p]\ninherit = q\n  r\nallow = a.test\ndeny = b.test reason=\"x ; y\"\n"
         "deny-addresses = 10.0.0.0/8\ndefault = allow\nsni = off\nfilters = f\ndocs = d\n"
-        "bind-address = eth0, 10.0.0.9\n"
+        "bind-address = eth0, 10.0.0.9\nupstream = u\n"
         "[policy q]\nmode = report\n[policy r]\n"
-        "[filter f]\nmodule = m\nsize = 3\n");
+        "[filter f]\nmodule = m\nsize = 3\n"
+        "[upstream u]\naddress = socks5h://Proxy.test:1080/\n");
     char *first = printed(config);
     gateway_config_free(config);
     config = accept_text(first);
@@ -823,6 +878,8 @@ static void the_effective_configuration_can_be_read_again(void **state)
     assert_non_null(strstr(first, "\ninherit = q, r\n"));
     assert_non_null(strstr(first, "\nmode = report\n"));
     assert_non_null(strstr(first, "\nbind-address = 10.0.0.9, eth0\n"));
+    assert_non_null(strstr(first, "\nupstream = u\n"));
+    assert_non_null(strstr(first, "\n[upstream u]\naddress = socks5://proxy.test:1080\n"));
     free(first);
     free(second);
 }
@@ -863,7 +920,7 @@ static void options_has_a_line_for_every_key(void **state)
         assert_non_null(strstr(text, lines[i]));
     for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1)
         count++;
-    assert_int_equal(count, 55);
+    assert_int_equal(count, 58);
     free(text);
 }
 
@@ -886,12 +943,14 @@ int main(void)
         cmocka_unit_test(listeners_need_an_address_and_somebody_to_serve),
         cmocka_unit_test(clients_need_a_policy_and_a_way_to_know_them),
         cmocka_unit_test(references_must_lead_somewhere),
+        cmocka_unit_test(upstreams_need_an_address),
         cmocka_unit_test(inheritance_ends),
         cmocka_unit_test(syntax_and_meaning_are_told_together),
         cmocka_unit_test(what_could_be_read_can_be_had),
         IN_DIRECTORY(list_files_stand_in_the_place_of_their_key),
         IN_DIRECTORY(list_files_at_fault_are_refused),
         IN_DIRECTORY(secrets_come_from_files_without_their_last_newline),
+        IN_DIRECTORY(credentials_of_an_upstream_are_never_shown),
         IN_DIRECTORY(relative_paths_start_at_the_file_that_names_them),
         IN_DIRECTORY(repeats_across_files_name_the_other_file),
         IN_DIRECTORY(the_digest_covers_every_file),

@@ -306,6 +306,13 @@ static void wrong_types_are_refused(void **state)
         {"{\"launch\": {\"name\": \"\"}}", "s.json:1:21: launch.name must not be empty"},
         {"{\"mandatoryDenySearchDepth\": 11}",
          "s.json:1:30: mandatoryDenySearchDepth must be a whole number from 1 to 10"},
+        {"{\"network\": {\"parentProxy\": \"http://p.test\"}}",
+         "s.json:1:29: network.parentProxy must be an object, not a string"},
+        {"{\"network\": {\"parentProxy\": {\"http\": \"https://me:s3cret@p.test\"}}}",
+         "s.json:1:38: network.parentProxy.http is not the address of a proxy: TLS to the proxy "
+         "itself (https://) is not available in this version"},
+        {"{\"network\": {\"parentProxy\": {\"noproxy\": \"*\"}}}",
+         "s.json:1:30: unknown key network.parentProxy.noproxy; did you mean noProxy?"},
         {"{\"allowPty\": \"yes\"}", "s.json:1:14: allowPty must be true or false, not a string"},
     };
     REFUSE(rows);
@@ -325,13 +332,12 @@ static void what_is_not_done_is_refused_by_name(void **state)
         "{\"network\": {\"requireHostMatch\": true}}",
         "{\"network\": {\"ambiguousRequestTarget\": \"refuse\"}}",
         "{\"network\": {\"tlsTerminate\": {}}}",
-        "{\"network\": {\"parentProxy\": {\"http\": \"http://p.test:3128\"}}}",
         "{\"credentials\": {\"allowPlaintextInject\": true}}",
         "{\"credentials\": {\"awsPairs\": []}}",
         "{\"credentials\": {\"sigv4\": {}}}",
         "{\"credentials\": {\"files\": [{\"path\": \"a\", \"mode\": \"mask\"}]}}",
-        ("{\"credentials\": {\"envVars\": [{\"name\": \"A\", \"mode\": \"deny\", \"extract\": "
-         "\"(x)\"}]}}"),
+        "{\"credentials\": {\"envVars\": [{\"name\": \"A\", \"mode\": \"deny\", \"extract\": "
+        "\"(x)\"}]}}",
     };
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         struct faults faults = {0};
