@@ -130,6 +130,19 @@ enum outcome chain_approve(const struct chain *chain, const struct guard_host *h
     return denying.outcome;
 }
 
+enum outcome chain_approve_upstream(const struct guard_host *host, uint16_t port,
+                                    const struct addr *addrs, size_t count,
+                                    struct approved *approved)
+{
+    *approved = (struct approved){.port = port};
+    for (size_t i = 0; i < count && i < RESOLVER_MAX_ADDRS; i++) {
+        if (guard_is_own_listener(host, &addrs[i], port))
+            return OUTCOME_LOOP;
+        approved->addrs[approved->count++] = addrs[i];
+    }
+    return approved->count > 0 ? OUTCOME_ALLOWED : OUTCOME_CONNECT_UNREACHABLE;
+}
+
 /* -- server names -- */
 
 static bool server_name_fits(const struct ruling *ruling, const struct question *question,

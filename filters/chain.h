@@ -32,7 +32,8 @@ struct decision {
     uint32_t dropped;
 };
 
-/* Addresses that may be dialled, and the port. Only chain_approve() fills it. */
+/* Addresses that may be dialled, and the port. Only chain_approve() and chain_approve_upstream()
+ * fill it. */
 struct approved {
     uint32_t count;
     uint16_t port;
@@ -51,6 +52,12 @@ enum outcome chain_judge(const struct chain *chain, const struct question *quest
 enum outcome chain_approve(const struct chain *chain, const struct guard_host *host,
                            const struct target *target, const struct addr *addrs, size_t count,
                            struct decision *decision, struct approved *approved);
+
+/* The addresses of an upstream proxy, which the operator has named and no policy judges. OUTCOME_LOOP
+ * when one is an own listener, OUTCOME_CONNECT_UNREACHABLE when there are none. */
+enum outcome chain_approve_upstream(const struct guard_host *host, uint16_t port,
+                                    const struct addr *addrs, size_t count,
+                                    struct approved *approved);
 
 /* The server name of a tunnel's hello; `sni` NULL: absent. OUTCOME_ALLOWED or OUTCOME_SNI_MISMATCH.
  */

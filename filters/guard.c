@@ -188,6 +188,13 @@ static bool is_own_listener(const struct guard_host *host, const struct addr *ad
     return false;
 }
 
+bool guard_is_own_listener(const struct guard_host *host, const struct addr *addr, uint16_t port)
+{
+    struct addr inner;
+    return is_own_listener(host, addr, port) ||
+           (addr_embedded_v4(addr, &inner) && is_own_listener(host, &inner, port));
+}
+
 /* The built-in denials that a policy's settings leave standing. */
 static enum addr_class class_for(const struct guard_host *host, const struct policy *policy,
                                  const struct addr *addr)
@@ -238,9 +245,7 @@ static bool names_localhost(const struct ruling *ruling)
 struct guard_verdict guard_check(const struct guard_host *host, const struct ruling *ruling,
                                  const struct target *target, const struct addr *addr)
 {
-    struct addr inner;
-    if (is_own_listener(host, addr, target->port) ||
-        (addr_embedded_v4(addr, &inner) && is_own_listener(host, &inner, target->port)))
+    if (guard_is_own_listener(host, addr, target->port))
         return (struct guard_verdict){.class = ADDR_OWN_LISTENER};
 
     struct address_rules rules = rules_about(ruling, target, addr);

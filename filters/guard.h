@@ -43,6 +43,9 @@ struct guard_host {
     size_t own_listener_count;
 };
 
+/* One of our own listeners, which nothing may be connected to. */
+bool guard_is_own_listener(const struct guard_host *host, const struct addr *addr, uint16_t port);
+
 /* What was found out about one address. */
 struct guard_verdict {
     enum addr_class class;     /* ADDR_PUBLIC: it may be dialled; otherwise why not */

@@ -20,6 +20,8 @@ struct policy {
     bool settings, report, private_allowed, sni_off;
     enum config_default fallback;
     struct config_bind bind;
+    const struct config_upstream *upstream; /* of the configuration, which outlives the policy */
+    struct policy_parent *parent;           /* of settings; or NULL */
     struct rule *rules;
     uint32_t count;
     struct index index;
@@ -51,10 +53,20 @@ static struct policy *policy_new(const char *name)
     return policy;
 }
 
+static void parent_free(struct policy_parent *parent)
+{
+    if (parent == NULL)
+        return;
+    free(parent->no_proxy);
+    explicit_bzero(parent, sizeof(*parent));
+    free(parent);
+}
+
 void policy_free(struct policy *policy)
 {
     if (policy == NULL)
         return;
+    parent_free(policy->parent);
     for (uint32_t i = 0; i < policy->count; i++)
         rule_free(&policy->rules[i]);
     index_free(&policy->index);
@@ -170,8 +182,51 @@ static const struct rule_origin *ini_origin(struct policy *policy, const struct 
     return &add_origin(policy, steal_ptr(prefix), "", file, inherited)->shown;
 }
 
-static void add_rules(struct builder *builder, const struct config_policy *from,
-                      const struct config_list *list, enum rule_effect effect)
+static const struct config_upstream *find_upstream(const struct gateway_config *all,
+                                                   const char *name)
+{
+    for (size_t i = 0; name != NULL && i < all->upstream_count; i++)
+        if (strcmp(all->upstreams[i].name, name) == 0)
+            return &all->upstreams[i];
+    return NULL;
+}
+
+static void unknown_upstream(struct builder *builder, const struct gateway_config *all,
+                             const struct rule *rule, struct place place)
+{
+    autofree const char **names = must_alloc(all->upstream_count + 1, sizeof(*names));
+    for (size_t i = 0; i < all->upstream_count; i++)
+        names[i] = all->upstreams[i].name;
+    const char *nearest = nearest_word(rule->extra->via, names);
+    faults_add(builder->faults, FAULT_ERROR, place,
+               "rule `%.200s`: there is no [upstream %s]%s%s%s", rule->text, rule->extra->via,
+               nearest != NULL ? "; did you mean `" : "", nearest != NULL ? nearest : "",
+               nearest != NULL ? "`?" : "");
+}
+
+/* Finds what a rule's via= names. to= is about addresses, and those are found upstream. */
+static void route_rule(struct builder *builder, const struct gateway_config *all,
+                       const struct rule *rule, struct place place)
+{
+    struct rule_extra *extra = rule->extra;
+    const struct config_upstream *upstream = builder->policy->upstream;
+    if (extra == NULL)
+        return;
+    if (extra->via != NULL && strcmp(extra->via, "direct") != 0) {
+        extra->upstream = find_upstream(all, extra->via);
+        if (extra->upstream == NULL)
+            unknown_upstream(builder, all, rule, place);
+    } else if (extra->via == NULL && extra->to != NULL && upstream != NULL) {
+        faults_add(builder->faults, FAULT_ERROR, place,
+                   "rule `%.200s`: to= cannot be kept, because upstream = %s resolves the name; "
+                   "add via=direct",
+                   rule->text, upstream->name);
+    }
+}
+
+static void add_rules(struct builder *builder, const struct gateway_config *all,
+                      const struct config_policy *from, const struct config_list *list,
+                      enum rule_effect effect)
 {
     const struct rule_origin *origin = NULL;
     const char *file = NULL;
@@ -183,7 +238,8 @@ static void add_rules(struct builder *builder, const struct config_policy *from,
         }
         if (rule_parse(next_rule(builder), effect, RULE_INI, keep_text(builder, item->text), origin,
                        item->place.line, item->place, builder->faults))
-            builder->policy->count++;
+            route_rule(builder, all, &builder->policy->rules[builder->policy->count++],
+                       item->place);
     }
 }
 
@@ -270,22 +326,22 @@ struct policy *policy_compile(const struct config_policy *config, const struct g
     policy->sni_off = config->sni_off;
     policy->fallback = config->fallback;
     policy->bind = config->bind;
+    policy->upstream = find_upstream(all, config->upstream);
 
     struct builder builder = {.policy = policy, .faults = faults};
     for (size_t i = 0; i < lineage.count; i++) {
         plan_rules(&builder, &order[i]->allow);
         plan_rules(&builder, &order[i]->deny);
-        plan_addresses(&builder, &order[i]->deny_addresses);
     }
     plan_addresses(&builder, &config->allow_addresses);
+    plan_addresses(&builder, &config->deny_addresses);
     begin(&builder);
     for (size_t i = 0; i < lineage.count; i++) {
-        add_rules(&builder, order[i], &order[i]->allow, RULE_ALLOW);
-        add_rules(&builder, order[i], &order[i]->deny, RULE_DENY);
-        add_addresses(&builder, order[i], &order[i]->deny_addresses, RULE_DENY);
+        add_rules(&builder, all, order[i], &order[i]->allow, RULE_ALLOW);
+        add_rules(&builder, all, order[i], &order[i]->deny, RULE_DENY);
     }
-    /* An exception opens something: it counts where it is written, and nowhere else. */
     add_addresses(&builder, config, &config->allow_addresses, RULE_ALLOW);
+    add_addresses(&builder, config, &config->deny_addresses, RULE_DENY);
     return finish(&builder, errors);
 }
 
@@ -344,6 +400,38 @@ static void add_settings(struct builder *builder, const struct settings_list *li
     }
 }
 
+/* False: there is none, or a fault was added. */
+static bool read_parent(struct config_upstream *out, const char *name,
+                        const struct settings_text *url, const char *file, struct faults *faults)
+{
+    const char *why;
+    if (url->text == NULL || url->text[0] == '\0')
+        return false;
+    *out = (struct config_upstream){.name = name};
+    if (upstream_parse_url(out, str_of(url->text), &why))
+        return true;
+    faults_add(faults, FAULT_ERROR, (struct place){file, url->line, url->column},
+               "%s is not the address of a proxy: %s", url->setting, why);
+    return false;
+}
+
+static struct policy_parent *parent_of(const struct settings_parent *settings, const char *file,
+                                       struct faults *faults)
+{
+    const struct settings_text *https =
+        settings->https.text != NULL ? &settings->https : &settings->http;
+    struct policy_parent *parent = must_alloc(1, sizeof(*parent));
+    parent->has_http =
+        read_parent(&parent->http, "parentProxy.http", &settings->http, file, faults);
+    parent->has_https = read_parent(&parent->https, "parentProxy.https", https, file, faults);
+    if (settings->no_proxy.text != NULL)
+        parent->no_proxy = must_strdup(settings->no_proxy.text);
+    if (parent->has_http || parent->has_https)
+        return parent;
+    parent_free(parent);
+    return NULL;
+}
+
 struct policy *policy_compile_settings(const struct settings_network *network, const char *name,
                                        const char *file, struct faults *faults)
 {
@@ -352,6 +440,7 @@ struct policy *policy_compile_settings(const struct settings_network *network, c
     policy->settings = true;
     policy->private_allowed = true;
     policy->fallback = DEFAULT_DENY;
+    policy->parent = parent_of(&network->parent, file, faults);
 
     struct builder builder = {.policy = policy, .faults = faults};
     plan_settings(&builder, &network->allowed_domains);
@@ -383,6 +472,16 @@ const char *policy_docs(const struct policy *policy)
 const struct config_bind *policy_bind(const struct policy *policy)
 {
     return &policy->bind;
+}
+
+const struct config_upstream *policy_upstream(const struct policy *policy)
+{
+    return policy->upstream;
+}
+
+const struct policy_parent *policy_parent(const struct policy *policy)
+{
+    return policy->parent;
 }
 
 bool policy_reports(const struct policy *policy)

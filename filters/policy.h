@@ -39,9 +39,9 @@ struct ruling {
     int64_t now;
 };
 
-/* From a [policy] section; `all` gives the policies that `inherit` names: their rules and
- * deny-addresses come first, each policy's once, and nothing else of theirs is taken over. Faults
- * of an inherited rule are added for every heir (faults_settle() drops repeats). */
+/* From a [policy] section; `all` gives the policies that `inherit` names: their rules come first,
+ * each policy's once, and nothing else of theirs is taken over. Faults of an
+ * inherited rule are added for every heir (faults_settle() drops repeats). */
 struct policy *policy_compile(const struct config_policy *config, const struct gateway_config *all,
                               struct faults *faults);
 /* From the `network` lists of settings; named "settings" unless `name` is given. Absent lists allow
@@ -53,6 +53,17 @@ void policy_free(struct policy *policy);
 const char *policy_name(const struct policy *policy);
 const char *policy_docs(const struct policy *policy);               /* or NULL */
 const struct config_bind *policy_bind(const struct policy *policy); /* bind-address; never NULL */
+
+/* Through what a policy from settings goes (parentProxy, or the environment). */
+struct policy_parent {
+    bool has_http, has_https; /* for plain HTTP; for tunnels */
+    struct config_upstream http, https;
+    char *no_proxy; /* or NULL */
+};
+
+/* The policy's own; a rule may say otherwise (filters/route.h). NULL: none. */
+const struct config_upstream *policy_upstream(const struct policy *policy);
+const struct policy_parent *policy_parent(const struct policy *policy);
 bool policy_reports(const struct policy *policy);
 size_t policy_rule_count(const struct policy *policy);
 const struct rule *policy_rule_at(const struct policy *policy, size_t index);

@@ -167,7 +167,9 @@ static bool attribute_ports(struct parser *parser, struct str value)
 
 static bool parse_cidr(struct parser *parser, struct str text, struct cidr *out)
 {
-    if (value_range(text, out))
+    if (text.len >= 2 && text.p[0] == '[' && text.p[text.len - 1] == ']')
+        text = (struct str){text.p + 1, text.len - 2};
+    if (cidr_parse(out, text))
         return true;
     struct str rest = text, base_text;
     struct addr base;
@@ -415,6 +417,15 @@ static bool attribute_sni(struct parser *parser, struct str value)
     return true;
 }
 
+/* Whether there is such an upstream, the policy knows. */
+static bool attribute_via(struct parser *parser, struct str value)
+{
+    if (value.len == 0)
+        return fault(parser, "via= names no upstream");
+    extra(parser)->via = must_strdup(value);
+    return true;
+}
+
 static bool attribute_mode(struct parser *parser, struct str value)
 {
     if (str_eq(value, STR("enforce")))
@@ -473,6 +484,7 @@ static const struct attribute {
     {"path", attribute_path, true, false},
     {"to", attribute_to, true, true},
     {"sni", attribute_sni, false, true},
+    {"via", attribute_via, false, true},
     {"mode", attribute_mode, false, false},
     {"until", attribute_until, true, false},
     {"id", attribute_id, false, false},
@@ -597,6 +609,9 @@ static bool check_combination(struct parser *parser)
         return fault(parser, "mode=ask has no meaning in a deny rule");
     if (has_seen(parser, "to") && rule->extra->to_count == 0)
         return fault(parser, "to= names no address");
+    if (has_seen(parser, "to") && has_seen(parser, "via") && strcmp(rule->extra->via, "direct") != 0)
+        return fault(parser, "to= cannot be kept with via=%s, where the name is resolved upstream",
+                     rule->extra->via);
     if (rule->host == RULE_CIDR && has_seen(parser, "to"))
         return fault(parser, "to= limits what a name may resolve to; this rule names addresses");
     if (rule_needs_clear(rule) && rule->extra->fronts != 0 && (rule->extra->fronts & ~opaque) == 0)
@@ -687,6 +702,7 @@ void rule_free(struct rule *rule)
     free(gone->ports);
     free(gone->path);
     free(gone->to);
+    free(gone->via);
     free(gone->id);
     free(gone->reason);
     free(gone);

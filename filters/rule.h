@@ -13,6 +13,7 @@
 #define FILTERS_RULE_H
 
 #include "config/fault.h"
+#include "config/upstream.h"
 #include "dns/addr.h"
 #include "dns/name.h"
 
@@ -62,7 +63,9 @@ struct rule_extra {
     struct cidr *to; /* NULL = not limited */
     size_t to_count;
     int64_t until; /* seconds since the epoch; 0 = for ever */
-    char *id;      /* or NULL */
+    char *via;     /* an upstream's name, or "direct"; NULL = the policy's */
+    const struct config_upstream *upstream; /* that `via` names; NULL = direct. Set by the policy */
+    char *id;                               /* or NULL */
     char *reason;  /* or NULL */
 };
 
@@ -109,7 +112,7 @@ bool rule_parse(struct rule *out, enum rule_effect effect, enum rule_dialect dia
                 const char *text, const struct rule_origin *origin, uint32_t number,
                 struct place place, struct faults *faults);
 
-/* An entry of an address list: ADDR or ADDR/LEN, see value_range(). */
+/* An entry of an address list: ADDR or ADDR/LEN, IPv6 with or without brackets. */
 bool rule_parse_address(struct rule *out, enum rule_effect effect, enum rule_scope scope,
                         const char *text, const struct rule_origin *origin, uint32_t number,
                         struct place place, struct faults *faults);
