@@ -416,6 +416,39 @@ static int first_faults(const struct faults *faults, struct srt_err *err)
     return -1;
 }
 
+/* What the settings do not say, the environment of the gateway says, which a private one has from its
+ * launcher. Lower case first, as curl does; an empty one of either case counts as not there. */
+static void parent_from_environment(struct settings_text *text, const char *lower,
+                                    const char *upper)
+{
+    const char *name = lower, *value = getenv(lower);
+    if (text->text != NULL)
+        return;
+    if (value == NULL || value[0] == '\0') {
+        name = upper;
+        value = getenv(upper);
+    }
+    if (value != NULL && value[0] != '\0')
+        *text = (struct settings_text){.text = copy(value), .setting = copy(name)};
+}
+
+/* On a shared gateway nobody but its operator says which way requests go. */
+static int settle_parent(const struct launch *launch, struct settings_parent *parent,
+                         struct srt_err *err)
+{
+    if (!launch->private) {
+        if (parent->http.text == NULL && parent->https.text == NULL &&
+            parent->no_proxy.text == NULL)
+            return 0;
+        return srt_err_set(err, "network.parentProxy is for a private gateway; on this one the "
+                                "operator chooses the upstream proxy");
+    }
+    parent_from_environment(&parent->http, "http_proxy", "HTTP_PROXY");
+    parent_from_environment(&parent->https, "https_proxy", "HTTPS_PROXY");
+    parent_from_environment(&parent->no_proxy, "no_proxy", "NO_PROXY");
+    return 0;
+}
+
 /* The settings' network lists as a policy of their own; NULL: they narrow nothing. In a private
  * gateway they are all there is, so no lists allow nothing. */
 static int compile_network(const struct launch *launch, const char *json, struct policy **out,
@@ -426,9 +459,15 @@ static int compile_network(const struct launch *launch, const char *json, struct
     *out = NULL;
     if (json == NULL && !launch->private)
         return 0;
-    if (json == NULL || settings_network_read(&network, "network", str_of(json), &faults))
+    int result = 0;
+    if (json != NULL && !settings_network_read(&network, "network", str_of(json), &faults))
+        result = first_faults(&faults, err);
+    else
+        result = settle_parent(launch, &network.parent, err);
+    if (result == 0) {
         *out = policy_compile_settings(&network, NULL, "network", &faults);
-    int result = *out == NULL ? first_faults(&faults, err) : 0;
+        result = *out == NULL ? first_faults(&faults, err) : 0;
+    }
     settings_network_free(&network);
     faults_free(&faults);
     return result;

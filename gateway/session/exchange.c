@@ -17,10 +17,15 @@ void exchange_begin(struct session *session)
     http->head_passed = http->closes = http->upstream_stays = http->body_given_up = false;
     http->response = (struct http_body_in){.done = false};
     session->client_fin = 0;
-    if (http->reused)
+    http->asks_for_url = via_asks_for_url(session);
+    if (http->asks_for_url)
+        via_write_head(session, &session->upstream.out);
+    else if (http->reused)
         buf_append(&session->upstream.out, buf_view(&http->forward)); /* may be needed once more */
     else
         buf_move(&session->upstream.out, &http->forward);
+    if (!http->reused)
+        buf_free(&http->forward);
 }
 
 static enum exchange_result abort_by(struct session *session, enum close_cause cause)
@@ -250,6 +255,10 @@ static enum exchange_result read_response(struct session *session)
         http->scan = (struct http_scan){0};
         if (head->status == 101)
             return pass_upgrade(session, head);
+        if (head->status == 407 && http->asks_for_url) {
+            via_blame(session, "does not accept our credentials", 407);
+            return refuse(session, OUTCOME_BAD_RESPONSE, NULL);
+        }
         if (head->status < 200)
             pass_interim(session, head);
         else

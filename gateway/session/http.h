@@ -29,6 +29,8 @@ struct http {
 
     /* Its exchange. */
     bool reused;        /* the upstream served an earlier request */
+    bool asks_for_url;  /* the upstream is a proxy, and its 407 would be about us */
+    char *kept_via;     /* the upstream proxy that the connection at hand goes by, or NULL */
     bool body_given_up; /* the upstream takes no more of the request's body */
     bool head_passed;
     bool closes;         /* the client was told that the connection ends with this response */

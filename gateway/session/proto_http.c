@@ -14,6 +14,7 @@ void http_free(struct http *http)
     if (http == NULL)
         return;
     buf_free(&http->forward);
+    free(http->kept_via);
     free(http);
 }
 

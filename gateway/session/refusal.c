@@ -38,6 +38,8 @@ void refusal_texts(const struct session *session, char *message, size_t message_
 {
     const struct request *request = &session->request;
     assert(request->outcome != OUTCOME_ALLOWED);
+    if (via_texts(request, message, message_size, next_step, next_step_size))
+        return;
     if (request->why != NULL) {
         malformed_texts(request, message, message_size, next_step, next_step_size);
         return;

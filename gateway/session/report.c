@@ -99,9 +99,12 @@ static void count_outcome(struct session *session)
 bool report_admission(struct session *session, uint64_t ticket)
 {
     assert(session->request.outcome == OUTCOME_ALLOWED);
-    char dropped[TEXT_MAX];
-    decision_dropped(&session->request.decision, dropped, sizeof(dropped));
-    write_decision(session, dropped[0] != '\0' ? dropped : NULL);
+    char message[TEXT_MAX];
+    if (session->request.via != NULL)
+        snprintf(message, sizeof(message), "by the upstream proxy %s", session->request.via);
+    else
+        decision_dropped(&session->request.decision, message, sizeof(message));
+    write_decision(session, message[0] != '\0' ? message : NULL);
     if (!submit(session, ticket))
         return false;
     count_outcome(session);

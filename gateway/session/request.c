@@ -18,6 +18,7 @@ void request_reset(struct request *request)
     free(request->method);
     free(request->path);
     free(request->sni);
+    free(request->via);
     *request = (struct request){.front = FRONT_COUNT};
 }
 

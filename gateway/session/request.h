@@ -45,6 +45,11 @@ struct request {
     uint32_t tried, approved; /* addresses, of the latest attempt to connect */
     char *sni;                /* server name seen, or NULL */
 
+    char *via;           /* the upstream proxy's name; NULL: the target is dialled */
+    bool via_failed;     /* it is to blame for the outcome */
+    const char *via_why; /* a fixed phrase that goes on after its name; NULL: the outcome's */
+    int via_status;      /* that it answered; 0: none */
+
     /* From the moment that the allow is handed to the audit log until the close record. */
     bool admitted;
     uint64_t generation;

@@ -108,7 +108,7 @@ static struct chain make_chain(const struct identity *identity, const struct nar
     };
 }
 
-static struct chain chain_of(const struct session *s)
+struct chain session_chain(const struct session *s)
 {
     return make_chain(&s->identity, s->narrowing);
 }
@@ -187,6 +187,16 @@ static enum step over_limit(struct session *s)
     return STEP_CLOSE;
 }
 
+static enum outcome judge_name_again(const struct request *request, const struct chain *chain,
+                                     const struct question *question,
+                                     const struct decision *decision)
+{
+    struct name sni;
+    if (request->sni == NULL || name_parse(&sni, str_of(request->sni)) != NAME_OK)
+        return OUTCOME_ALLOWED;
+    return chain_judge_sni(chain, question, decision, &sni);
+}
+
 /* Judges what was let through once more, by what is in force now; the server name that was seen
  * too. */
 static enum outcome judge_again(const struct session *s, const struct identity *identity,
@@ -195,22 +205,22 @@ static enum outcome judge_again(const struct session *s, const struct identity *
     const struct request *request = &s->request;
     const struct chain chain = make_chain(identity, narrowing_in_force(s));
     const struct question question = question_of(s);
-    struct name sni;
     if (!has_chain(identity, narrowing_in_force(s)))
         return OUTCOME_NOT_ALLOWED;
     enum outcome outcome = chain_judge(&chain, &question, decision);
     if (outcome != OUTCOME_ALLOWED)
         return outcome;
+    const struct addr *addr = via_judged_addr(request);
+    if (addr == NULL)
+        return judge_name_again(request, &chain, &question, decision);
     struct approved *approved = malloc(sizeof(*approved));
     if (approved == NULL)
         abort();
-    outcome = chain_approve(&chain, s->worker->tenure->snapshot->host, &request->target,
-                            &request->addr, 1, decision, approved);
+    outcome = chain_approve(&chain, s->worker->tenure->snapshot->host, &request->target, addr, 1,
+                            decision, approved);
     free(approved);
-    if (outcome != OUTCOME_ALLOWED || request->sni == NULL ||
-        name_parse(&sni, str_of(request->sni)) != NAME_OK)
-        return outcome;
-    return chain_judge_sni(&chain, &question, decision, &sni);
+    return outcome == OUTCOME_ALLOWED ? judge_name_again(request, &chain, &question, decision)
+                                      : outcome;
 }
 
 /* Who the client is now. Where its listener is gone, what said who this is went with it, and the
@@ -544,7 +554,7 @@ static enum step enter_judge(struct session *s)
         return refuse(s, identified);
     if (!has_chain(&s->identity, s->narrowing))
         return refuse(s, OUTCOME_NOT_ALLOWED);
-    const struct chain chain = chain_of(s);
+    const struct chain chain = session_chain(s);
     const struct question question = question_of(s);
     enum outcome outcome = chain_judge(&chain, &question, &request->decision);
     if (outcome != OUTCOME_ALLOWED)
@@ -557,7 +567,15 @@ static enum step enter_judge(struct session *s)
     s->attempt = calloc(1, sizeof(*s->attempt));
     if (s->attempt == NULL)
         abort();
+    via_choose(s);
     return STEP_RESOLVE;
+}
+
+/* It is allowed, and what has to be dialled cannot be had. */
+static enum step refuse_dialled(struct session *s, enum outcome outcome)
+{
+    via_blame(s, NULL, 0);
+    return refuse(s, outcome);
 }
 
 /* ---- RESOLVE ---- */
@@ -581,19 +599,19 @@ static enum step wake_resolve(struct session *s)
     case RESOLVE_OK:
         return STEP_VET;
     case RESOLVE_NXDOMAIN:
-        return refuse(s, OUTCOME_DNS_NXDOMAIN);
+        return refuse_dialled(s, OUTCOME_DNS_NXDOMAIN);
     case RESOLVE_FAILURE:
-        return refuse(s, OUTCOME_DNS_FAILURE);
+        return refuse_dialled(s, OUTCOME_DNS_FAILURE);
     case RESOLVE_TIMEOUT:
-        return refuse(s, OUTCOME_DNS_TIMEOUT);
+        return refuse_dialled(s, OUTCOME_DNS_TIMEOUT);
     }
-    return refuse(s, OUTCOME_DNS_FAILURE);
+    return refuse_dialled(s, OUTCOME_DNS_FAILURE);
 }
 
 static enum step enter_resolve(struct session *s)
 {
     struct attempt *attempt = s->attempt;
-    const struct target *target = &s->request.target;
+    const struct target *target = via_dialled(s);
     if (target->is_addr) {
         attempt->answer = (struct resolve_answer){.status = RESOLVE_OK, .count = 1};
         attempt->answer.addrs[0] = target->addr;
@@ -611,12 +629,8 @@ static enum step enter_resolve(struct session *s)
 
 static enum step enter_vet(struct session *s)
 {
-    struct attempt *attempt = s->attempt;
     struct request *request = &s->request;
-    const struct chain chain = chain_of(s);
-    enum outcome outcome =
-        chain_approve(&chain, s->tenure->snapshot->host, &request->target, attempt->answer.addrs,
-                      attempt->answer.count, &request->decision, &attempt->approved);
+    enum outcome outcome = via_approve(s);
     if (outcome == OUTCOME_ALLOWED)
         return STEP_CONNECT;
     request->has_addr = request->decision.denied_addr.family != 0;
@@ -639,15 +653,15 @@ static const struct config_bind *bind_of(const struct session *s)
     return policy_bind(s->identity.policy != NULL ? s->identity.policy : s->narrowing->policy);
 }
 
-/* A kept upstream serves only this client, the same target, an address that is approved now, one
- * that comes from where the policy says now, and requests that may be sent again if it turns out to
- * be dead. */
+/* A kept upstream serves only this client, the same target, the same way, an address that is
+ * approved now, one that comes from where the policy says now, and requests that may be sent again
+ * if it turns out to be dead. */
 static bool can_reuse_upstream(struct session *s)
 {
     look_at_idle_upstream(s);
     return s->upstream.fd >= 0 && s->request.front == FRONT_HTTP && s->http->retryable &&
            !s->http->wants_upgrade && target_eq(&s->upstream_target, &s->request.target) &&
-           is_approved(&s->attempt->approved, &s->upstream_addr) &&
+           via_is_kept(s) && is_approved(&s->attempt->approved, &s->upstream_addr) &&
            memcmp(&s->upstream_bind, bind_of(s), sizeof(s->upstream_bind)) == 0;
 }
 
@@ -671,6 +685,7 @@ static enum step enter_connect(struct session *s)
     close_upstream(s);
     if (s->http != NULL)
         s->http->reused = false;
+    s->attempt->began = now_of(s);
     const struct connect_options options = {
         .timeout_ms = session_config(s)->connect_timeout_ms,
         .bind = bind_of(s),
@@ -679,6 +694,11 @@ static enum step enter_connect(struct session *s)
     s->connector =
         connector_start(s->worker->loop, &s->attempt->approved, &options, on_connected, s);
     return STEP_WAIT;
+}
+
+static enum step reached(const struct session *s)
+{
+    return s->request.admitted ? STEP_EXCHANGE : STEP_RECORD; /* admitted: its second try */
 }
 
 static enum step wake_connect(struct session *s)
@@ -693,14 +713,49 @@ static enum step wake_connect(struct session *s)
     s->request.approved = attempt->approved.count;
     s->cause = CLOSE_ERROR; /* should this be a second try that fails */
     if (attempt->connection.outcome != OUTCOME_ALLOWED)
-        return refuse(s, attempt->connection.outcome);
+        return refuse_dialled(s, attempt->connection.outcome);
     stream_init(&s->upstream, attempt->connection.fd);
     s->upstream.deaf = attempt->connection.was_reset;
     ev_io_set(&s->upstream_io, s->upstream.fd, 0);
     s->upstream_target = s->request.target;
     s->upstream_addr = s->request.addr;
     s->upstream_bind = *bind_of(s);
-    return s->request.admitted ? STEP_EXCHANGE : STEP_RECORD; /* admitted: its second try */
+    via_keep(s);
+    return via_needs_handshake(s) ? STEP_HANDSHAKE : reached(s);
+}
+
+/* ---- HANDSHAKE ---- */
+
+static enum step wake_handshake(struct session *s)
+{
+    switch (via_turn(s)) {
+    case HANDSHAKE_MORE:
+        return STEP_WAIT;
+    case HANDSHAKE_DONE:
+        return reached(s);
+    case HANDSHAKE_FAILED:
+        break;
+    }
+    close_upstream(s);
+    return refuse(s, s->attempt->handshake.outcome);
+}
+
+static enum step enter_handshake(struct session *s)
+{
+    via_begin(s);
+    return wake_handshake(s);
+}
+
+/* connect-timeout is for all of the way to the target. */
+static double handshake_deadline(const struct session *s)
+{
+    return s->attempt->began + (double)session_config(s)->connect_timeout_ms / 1000.;
+}
+
+static enum step handshake_late(struct session *s)
+{
+    close_upstream(s);
+    return refuse_dialled(s, OUTCOME_CONNECT_TIMEOUT);
 }
 
 /* ---- RECORD ---- */
@@ -744,14 +799,6 @@ static enum step enter_record(struct session *s)
     return ticket != 0 ? STEP_WAIT : STEP_ANSWER;
 }
 
-/* It was admitted, nothing of an answer has been passed on, and what is in force now denies it. */
-static enum step refuse_as_overtaken(struct session *s, enum outcome outcome)
-{
-    s->request.generation = s->tenure->snapshot->generation;
-    s->cause = CLOSE_POLICY;
-    return refuse(s, outcome);
-}
-
 static enum step wake_record(struct session *s)
 {
     if (s->record_failed) {
@@ -765,7 +812,11 @@ static enum step wake_record(struct session *s)
     if (is_current(s))
         return STEP_ANSWER;
     enum outcome outcome = move_to_current(s, true);
-    return outcome == OUTCOME_ALLOWED ? STEP_ANSWER : refuse_as_overtaken(s, outcome);
+    if (outcome == OUTCOME_ALLOWED)
+        return STEP_ANSWER;
+    s->request.generation = s->tenure->snapshot->generation;
+    s->cause = CLOSE_POLICY;
+    return refuse(s, outcome);
 }
 
 void session_record_written(struct session *s, bool go)
@@ -873,7 +924,7 @@ static enum step end_tunnel(struct session *s, enum outcome outcome, const char 
 
 static enum step judge_hello(struct session *s, const struct hello *hello)
 {
-    const struct chain chain = chain_of(s);
+    const struct chain chain = session_chain(s);
     const struct question question = question_of(s);
     if (hello->has_name && !hello->name_is_valid)
         return end_tunnel(s, OUTCOME_SNI_MISMATCH, NULL, true);
@@ -1025,9 +1076,9 @@ static enum step wake_exchange(struct session *s)
 
 static enum step enter_exchange(struct session *s)
 {
+    exchange_begin(s);
     if (!s->http->reused)
         drop_attempt(s);
-    exchange_begin(s);
     return wake_exchange(s);
 }
 
@@ -1122,6 +1173,8 @@ static const struct step_row step_rows[STEP_COUNT] = {
     [STEP_RESOLVE] = {"RESOLVE", NULL, enter_resolve, wake_resolve, NULL},
     [STEP_VET] = {"VET", NULL, enter_vet, NULL, NULL},
     [STEP_CONNECT] = {"CONNECT", NULL, enter_connect, wake_connect, NULL},
+    [STEP_HANDSHAKE] = {"HANDSHAKE", handshake_deadline, enter_handshake, wake_handshake,
+                        handshake_late},
     [STEP_RECORD] = {"RECORD", NULL, enter_record, wake_record, NULL},
     [STEP_ANSWER] = {"ANSWER", NULL, enter_answer, NULL, NULL},
     [STEP_HELLO] = {"HELLO", hello_deadline, wake_hello, wake_hello, hello_late},
@@ -1147,6 +1200,8 @@ static bool wants_input(const struct session *s, const struct stream *stream)
     case STEP_READ:
         return stream == &s->upstream ||
                (stream->in.len < read_limit(s) && stream->out.len < UNANSWERED_MAX);
+    case STEP_HANDSHAKE:
+        return stream == &s->upstream;
     case STEP_HELLO:
     case STEP_RELAY:
         return relay_reads(&s->relay, stream);
@@ -1317,18 +1372,10 @@ bool session_is_tunnel(const struct session *s)
 
 void session_recheck(struct session *s)
 {
-    /* One whose record is still under way looks for itself; one that is refused is refused. */
-    if (!s->request.admitted || s->step == STEP_RECORD || s->step == STEP_REFUSE)
-        return;
-    /* Who waits for an answer gets one. The records of the others keep the generation of the
-     * decision that they belong to. */
-    const bool unanswered = s->step == STEP_EXCHANGE && !s->http->head_passed;
-    enum outcome outcome = move_to_current(s, unanswered);
-    if (outcome == OUTCOME_ALLOWED)
-        return;
-    if (unanswered)
-        proceed(s, refuse_as_overtaken(s, outcome));
-    else
+    /* One whose record is still under way looks for itself, and can still be answered. The records
+     * of the others keep the generation of the decision that they belong to. */
+    if (s->request.admitted && s->step != STEP_RECORD &&
+        move_to_current(s, false) != OUTCOME_ALLOWED)
         session_cut(s, CLOSE_POLICY);
 }
 

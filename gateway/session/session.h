@@ -16,6 +16,7 @@
 #include "session/proto.h"
 #include "session/request.h"
 #include "session/socks5.h"
+#include "session/via.h"
 #include "transport/connector.h"
 #include "transport/relay.h"
 #include "wire/hello_watch.h"
@@ -26,6 +27,7 @@ enum step {
     STEP_RESOLVE,
     STEP_VET,
     STEP_CONNECT,
+    STEP_HANDSHAKE,
     STEP_RECORD,
     STEP_ANSWER,
     STEP_HELLO,
@@ -44,6 +46,10 @@ struct attempt {
     struct resolve_answer answer;
     struct approved approved;
     struct connected connection;
+    bool by_upstream;           /* otherwise the target is dialled */
+    struct config_upstream via; /* a copy: a reload may overtake us */
+    struct handshake handshake;
+    double began; /* to connect */
 };
 
 struct session {
@@ -124,6 +130,8 @@ void session_begin_request(struct session *session, enum front front);
 enum proto_result session_refuse_request(struct session *session, enum outcome outcome,
                                          int http_status, const char *why);
 const struct gateway_config *session_config(const struct session *session);
+/* What judges the request at hand. */
+struct chain session_chain(const struct session *session);
 /* Who the client is under the snapshot in force. */
 enum outcome session_identify(struct session *session, const struct snapshot *snapshot,
                               struct identity *out);

@@ -384,7 +384,7 @@ class Start(LabCase):
                  "[listen x]\naddress = unix:relative\npolicy = p\nmode = 9\n[policy p]\n": (4, "mode"),
                  "[policy p]\nallow = x.test metod=GET\n": (2, "method"), "[gateway]\nheader-timeout = 10x\n": (2, "header-timeout"),
                  "[policy p]\ndeny-addresses = 300.0.0.0/8\n": (2, "300"), "[policy p]\n[policy p]\n": (2, "p"),
-                 "[upstream corp]\naddress = http://127.0.0.1:3128\n": (1, "upstream")}
+                 "[upstream corp]\naddress = 127.0.0.1:3128\n": (2, "address")}
         for text, (line, word) in cases.items():
             with self.subTest(text=text[:80]):
                 self.assertRegex(self.check(text, status=78), rf"(?m)checked\.ini:{line}: .*{word}")
