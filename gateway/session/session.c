@@ -492,7 +492,7 @@ static void look_at_idle_upstream(struct session *s)
     char byte;
     if (s->upstream.fd < 0)
         return;
-    if (stream_read(&s->upstream, &byte, 1) > 0 || s->upstream.eof || s->upstream.broken)
+    if (stream_read(&s->upstream, &byte, 1) > 0 || s->upstream.eof || s->upstream.deaf)
         close_upstream(s);
 }
 
@@ -1274,11 +1274,23 @@ static void proceed(struct session *s, enum step next)
     watch_time(s);
 }
 
+/* A step that waits for somebody else leaves nothing unsaid meanwhile: the loop would tell without
+ * end that there is room again. Those that carry bytes send by themselves, and count what goes. */
+static void flush_meanwhile(struct session *s)
+{
+    if (s->step == STEP_HELLO || s->step == STEP_RELAY || s->step == STEP_EXCHANGE)
+        return;
+    stream_flush(&s->client);
+    if (s->upstream.fd >= 0)
+        stream_flush(&s->upstream);
+}
+
 void session_run(struct session *s)
 {
     const struct step_row *row = &step_rows[s->step];
     s->turns = 0;
     s->yields = false;
+    flush_meanwhile(s);
     proceed(s, row->wake != NULL ? row->wake(s) : STEP_WAIT);
 }
 
