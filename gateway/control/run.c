@@ -189,7 +189,9 @@ static int open_audit(struct run *run)
     struct gateway *gateway = &run->gateway;
     const struct gateway_config *config = gateway->snapshot->config;
     struct srt_err err;
-    struct audit_config audit = {.path = config->audit_log, .required = config->audit_required};
+    struct audit_config audit = {.path = config->audit_log,
+                                 .required = config->audit_required,
+                                 .squid = config->audit_format == AUDIT_SQUID};
     if (run->private_fd >= 0)
         audit.path = run->audit_log != NULL ? run->audit_log : "none";
     gateway->audit = audit_open(&audit, &err);

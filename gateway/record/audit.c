@@ -2,11 +2,13 @@
 
 #include "record/json.h"
 #include "record/log.h"
+#include "record/squid.h"
 #include "srt/cleanup.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
@@ -26,6 +28,7 @@ enum {
 struct entry {
     int64_t ts_ms;
     size_t start, len;
+    size_t squid_len;          /* of its line in that format, which is behind the fields */
     audit_written_fn *written; /* NULL: nobody waits (any more) */
     void *arg;
     uint64_t ticket;
@@ -41,6 +44,7 @@ struct audit {
     char *path;
     bool required;
     bool none;
+    bool squid;
     size_t queue_bytes;
 
     pthread_t thread;
@@ -65,6 +69,7 @@ struct audit {
     bool regular;
     struct batch batch;
     struct json lines; /* the batch as it goes to the file */
+    struct json shown; /* one record for the live reader, where the file's lines are not JSON */
     size_t *ends;      /* where each line ends */
     size_t ends_cap;
     size_t sent;     /* bytes of `lines` that are out */
@@ -190,7 +195,8 @@ static void batch_free(struct batch *batch)
     json_free(&batch->bytes);
 }
 
-static void batch_add(struct batch *batch, struct str fields, const struct entry *entry)
+static void batch_add(struct batch *batch, struct str fields, struct str squid,
+                      const struct entry *entry)
 {
     if (batch->count == batch->cap) {
         batch->cap = batch->cap != 0 ? batch->cap * 2 : 64;
@@ -202,8 +208,9 @@ static void batch_add(struct batch *batch, struct str fields, const struct entry
     *added = *entry;
     added->start = batch->bytes.len;
     added->len = fields.len;
-    batch->bytes.comma = false;
-    json_raw(&batch->bytes, NULL, fields);
+    added->squid_len = squid.len;
+    json_append(&batch->bytes, fields);
+    json_append(&batch->bytes, squid);
 }
 
 static struct str entry_fields(const struct batch *batch, const struct entry *entry)
@@ -211,9 +218,19 @@ static struct str entry_fields(const struct batch *batch, const struct entry *en
     return (struct str){batch->bytes.data + entry->start, entry->len};
 }
 
-static size_t entry_cost(size_t len)
+static struct str entry_squid(const struct batch *batch, const struct entry *entry)
+{
+    return (struct str){batch->bytes.data + entry->start + entry->len, entry->squid_len};
+}
+
+static size_t cost_of(size_t len)
 {
     return len + sizeof(struct entry);
+}
+
+static size_t entry_cost(const struct entry *entry)
+{
+    return cost_of(entry->len + entry->squid_len);
 }
 
 static void tell(struct audit *audit, struct entry *entry, bool go)
@@ -245,17 +262,26 @@ static struct str stamp_text(struct audit *audit, int64_t ts_ms)
     return str_of(audit->stamp);
 }
 
-static void format_line(struct audit *audit, uint64_t seq, int64_t ts_ms, struct str fields)
+static void format_json(struct audit *audit, struct json *out, uint64_t seq,
+                        const struct entry *entry)
 {
-    struct json *lines = &audit->lines;
-    lines->comma = false;
-    json_object_open(lines, NULL);
-    json_text(lines, "schema", STR("srt.audit/1"));
-    json_text(lines, "ts", stamp_text(audit, ts_ms));
-    json_number(lines, "seq", (int64_t)seq);
-    json_raw(lines, NULL, fields);
-    json_object_close(lines);
-    json_newline(lines);
+    out->comma = false;
+    json_object_open(out, NULL);
+    json_text(out, "schema", STR("srt.audit/1"));
+    json_text(out, "ts", stamp_text(audit, entry->ts_ms));
+    json_number(out, "seq", (int64_t)seq);
+    json_raw(out, NULL, entry_fields(&audit->batch, entry));
+    json_object_close(out);
+    json_newline(out);
+}
+
+/* Most records have no line in that format: it is about requests that are over. */
+static void format_squid(struct audit *audit, const struct entry *entry)
+{
+    if (entry->squid_len == 0)
+        return;
+    squid_time(&audit->lines, entry->ts_ms);
+    json_append(&audit->lines, entry_squid(&audit->batch, entry));
 }
 
 /* Numbers and formats the whole batch. Numbers are taken only when lines are out (finish_lines), so
@@ -272,16 +298,36 @@ static void format_batch(struct audit *audit)
     }
     for (size_t i = 0; i < audit->batch.count; i++) {
         const struct entry *entry = &audit->batch.entries[i];
-        format_line(audit, audit->seq + i, entry->ts_ms, entry_fields(&audit->batch, entry));
+        if (audit->squid)
+            format_squid(audit, entry);
+        else
+            format_json(audit, &audit->lines, audit->seq + i, entry);
         audit->ends[i] = audit->lines.len;
     }
 }
 
-static void observe(struct audit *audit, size_t start, size_t end)
+static size_t line_start(const struct audit *audit, size_t line)
+{
+    return line > 0 ? audit->ends[line - 1] : 0;
+}
+
+/* The line of the batch's record `index`, as JSON. */
+static struct str shown_line(struct audit *audit, size_t index)
+{
+    const size_t start = line_start(audit, index);
+    if (!audit->squid)
+        return (struct str){audit->lines.data + start, audit->ends[index] - start};
+    json_reset(&audit->shown);
+    format_json(audit, &audit->shown, audit->seq, &audit->batch.entries[index]);
+    return (struct str){audit->shown.data, audit->shown.len};
+}
+
+/* Its number is still the next one. */
+static void observe(struct audit *audit, size_t index)
 {
     pthread_mutex_lock(&audit->observer_lock);
     if (audit->observer != NULL)
-        audit->observer(audit->observer_arg, (struct str){audit->lines.data + start, end - start});
+        audit->observer(audit->observer_arg, shown_line(audit, index));
     pthread_mutex_unlock(&audit->observer_lock);
 }
 
@@ -291,11 +337,11 @@ static void finish_lines(struct audit *audit)
     while (audit->finished < audit->batch.count && audit->ends[audit->finished] <= audit->sent) {
         size_t i = audit->finished++;
         struct entry *entry = &audit->batch.entries[i];
-        audit->seq++;
         atomic_fetch_add_explicit(&audit->count, 1, memory_order_relaxed);
-        atomic_fetch_sub(&audit->queued, entry_cost(entry->len));
+        atomic_fetch_sub(&audit->queued, entry_cost(entry));
         tell(audit, entry, true);
-        observe(audit, i > 0 ? audit->ends[i - 1] : 0, audit->ends[i]);
+        observe(audit, i);
+        audit->seq++;
     }
 }
 
@@ -319,11 +365,6 @@ static bool send_lines(struct audit *audit)
     }
     finish_lines(audit);
     return true;
-}
-
-static size_t line_start(const struct audit *audit, size_t line)
-{
-    return line > 0 ? audit->ends[line - 1] : 0;
 }
 
 /* Half a line at the end of a file is cut off again. Elsewhere it is out for good and must be
@@ -352,7 +393,7 @@ static void release_waiters(struct audit *audit, struct batch *batch, size_t fro
             continue;
         tell(audit, entry, !audit->required);
         if (audit->required) {
-            atomic_fetch_sub(&audit->queued, entry_cost(entry->len));
+            atomic_fetch_sub(&audit->queued, entry_cost(entry));
             atomic_fetch_add(&audit->lost, 1);
             entry->len = SIZE_MAX; /* dropped; compact() leaves it out */
         }
@@ -379,17 +420,25 @@ static uint64_t add_lost_record(struct audit *audit)
     struct json fields = {0};
     json_text(&fields, "kind", STR("lost"));
     json_number(&fields, "count", (int64_t)(lost - audit->lost_reported));
+    struct json note = {0};
+    if (audit->squid) {
+        char what[48];
+        snprintf(what, sizeof(what), "records-lost/%" PRIu64, lost - audit->lost_reported);
+        squid_note(&note, str_of(what));
+    }
     struct entry entry = {.ts_ms = now_ms(CLOCK_REALTIME)};
-    batch_add(&audit->batch, (struct str){fields.data, fields.len}, &entry);
-    atomic_fetch_add(&audit->queued, entry_cost(fields.len));
+    batch_add(&audit->batch, (struct str){fields.data, fields.len},
+              (struct str){note.data, note.len}, &entry);
+    atomic_fetch_add(&audit->queued, cost_of(fields.len + note.len));
     json_free(&fields);
+    json_free(&note);
     return lost;
 }
 
 static void drop_last(struct audit *audit)
 {
     const struct entry *last = &audit->batch.entries[--audit->batch.count];
-    atomic_fetch_sub(&audit->queued, entry_cost(last->len));
+    atomic_fetch_sub(&audit->queued, entry_cost(last));
 }
 
 /* ---- the writer ---- */
@@ -530,6 +579,7 @@ static void free_audit(struct audit *audit)
     batch_free(&audit->pending);
     batch_free(&audit->batch);
     json_free(&audit->lines);
+    json_free(&audit->shown);
     free(audit->ends);
     free(audit->path);
     free(audit);
@@ -556,6 +606,7 @@ struct audit *audit_open(const struct audit_config *config, struct srt_err *err)
         abort();
     audit->fd = -1;
     audit->required = config->required;
+    audit->squid = config->squid;
     audit->none = strcmp(config->path, "none") == 0;
     audit->queue_bytes = config->queue_bytes != 0 ? config->queue_bytes : AUDIT_QUEUE_BYTES;
     if (choose_log(audit, err) != 0) {
@@ -622,10 +673,21 @@ bool audit_waits(const struct audit *audit)
            (audit->required || !atomic_load_explicit(&audit->failing, memory_order_relaxed));
 }
 
+bool audit_wants_squid(const struct audit *audit)
+{
+    return audit->squid && !audit->none;
+}
+
 bool audit_submit(struct audit *audit, struct str fields, audit_written_fn *written, void *arg,
                   uint64_t ticket)
 {
-    size_t cost = entry_cost(fields.len);
+    return audit_submit_request(audit, fields, STR_NULL, written, arg, ticket);
+}
+
+bool audit_submit_request(struct audit *audit, struct str fields, struct str squid,
+                          audit_written_fn *written, void *arg, uint64_t ticket)
+{
+    size_t cost = cost_of(fields.len + squid.len);
     bool refused = written != NULL && audit->required && atomic_load(&audit->failing);
     if (refused || atomic_fetch_add(&audit->queued, cost) + cost > audit->queue_bytes) {
         if (!refused)
@@ -637,7 +699,7 @@ bool audit_submit(struct audit *audit, struct str fields, audit_written_fn *writ
     pthread_mutex_lock(&audit->lock);
     /* Within the lock, so that the times of the log go the way of its numbers. */
     entry.ts_ms = now_ms(CLOCK_REALTIME);
-    batch_add(&audit->pending, fields, &entry);
+    batch_add(&audit->pending, fields, squid, &entry);
     bool wake = audit->idle || (written != NULL && atomic_load(&audit->failing));
     if (wake)
         pthread_cond_signal(&audit->wake);

@@ -22,6 +22,7 @@ struct audit;
 struct audit_config {
     const char *path; /* or "stderr", "none" */
     bool required;
+    bool squid;         /* squid's access.log instead of JSON; live readers get JSON all the same */
     size_t queue_bytes; /* bound of what waits; 0 = AUDIT_QUEUE_BYTES */
 };
 
@@ -53,6 +54,15 @@ typedef void audit_written_fn(void *arg, uint64_t ticket, bool go);
  * `written` is never called (see audit_waits()). */
 bool audit_submit(struct audit *audit, struct str fields, audit_written_fn *written, void *arg,
                   uint64_t ticket);
+
+/* Whether the log is in squid's format: then only what audit_submit_request() brings appears in it,
+ * and a line for records that were lost. */
+bool audit_wants_squid(const struct audit *audit);
+
+/* The record of a request, and its line in that format (record/squid.h); an empty one when it has
+ * none, as a request has when it begins. */
+bool audit_submit_request(struct audit *audit, struct str fields, struct str squid,
+                          audit_written_fn *written, void *arg, uint64_t ticket);
 
 /* No more calls of `written`, and none is running when this returns: whom they tell may be freed.
  */

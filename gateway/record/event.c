@@ -1,7 +1,6 @@
 #include "record/event.h"
 
-/* Queries carry tokens and signatures; records never do. */
-static struct str cut_query(struct str path)
+struct str event_cut_query(struct str path)
 {
     const char *mark = path.len > 0 ? memchr(path.p, '?', path.len) : NULL;
     return mark != NULL ? (struct str){path.p, (size_t)(mark - path.p)} : path;
@@ -61,7 +60,7 @@ void event_decision(struct json *json, const struct event_request *request, enum
     json_text(json, "peer", request->peer);
     json_text(json, "front", str_of(request->front));
     json_text(json, "method", request->method);
-    json_text(json, "path", cut_query(request->path));
+    json_text(json, "path", event_cut_query(request->path));
     put_target(json, request);
     put_addr(json, addr);
     json_text(json, "verdict", verdict == OUTCOME_ALLOWED ? STR("allow") : STR("deny"));

@@ -23,6 +23,9 @@ struct event_request {
     uint16_t port_text;          /* 0: null */
 };
 
+/* Queries carry tokens and signatures; what is recorded never does. */
+struct str event_cut_query(struct str path);
+
 /* A `decision`. `verdict` is what happened: OUTCOME_ALLOWED or the reason of the refusal.
  * `decision` gives rule, mode and would (NULL before the policy was asked); `addr` the address that
  * is dialled or was denied (NULL: none yet). */

@@ -308,6 +308,7 @@ void worker_end(struct worker *worker)
     ev_timer_stop(worker->loop, &worker->burial);
     ev_loop_destroy(worker->loop);
     json_free(&worker->json);
+    json_free(&worker->squid);
     free(worker->scratch);
     free(worker->http_request);
     free(worker->http_response);

@@ -144,7 +144,7 @@ struct worker {
     char *scratch; /* RELAY_CHUNK bytes */
     struct http_request *http_request;
     struct http_response *http_response;
-    struct json json;
+    struct json json, squid; /* a record, and its line in that format */
     uint8_t random[512];
     size_t random_left;
 

@@ -178,6 +178,7 @@ static void pass_head(struct session *session, const struct http_response *head)
 {
     struct http *http = session->http;
     struct buf *out = &session->client.out;
+    session->request.upstream_status = head->status;
     http->head_passed = true;
     http->reused = false; /* too late for another try */
     buf_free(&http->forward);
@@ -212,6 +213,7 @@ static enum exchange_result pass_upgrade(struct session *session, const struct h
     struct buf *out = &session->client.out;
     if (!session->http->wants_upgrade || head->upgrade.p == NULL)
         return refuse(session, OUTCOME_BAD_RESPONSE, "101 without having been asked to upgrade");
+    session->request.upstream_status = head->status;
     session->http->head_passed = true;
     append_status(out, head);
     append_fields(out, head);

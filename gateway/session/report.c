@@ -3,6 +3,7 @@
 #include "filters/words.h"
 #include "record/audit.h"
 #include "record/event.h"
+#include "record/squid.h"
 #include "session/refusal.h"
 #include "session/session.h"
 
@@ -70,12 +71,42 @@ static struct event_request describe(const struct session *session, char peer[PE
     };
 }
 
+/* The request's one line for those who read squid's log: how it ended, with what it was refused by
+ * or what its server answered. */
+static void write_squid(struct session *session, const struct event_request *event,
+                        const struct event_close *close)
+{
+    const struct request *request = &session->request;
+    const bool tunnel = request->front != FRONT_HTTP;
+    int status = request->upstream_status;
+    if (request->http_status != 0)
+        status = request->http_status;
+    else if (request->outcome != OUTCOME_ALLOWED || tunnel)
+        status = outcome_row(request->outcome)->http_status;
+    squid_line(&session->worker->squid, &(struct squid_request){
+                                            .request = event,
+                                            .outcome = request->outcome,
+                                            .status = status,
+                                            .tunnel = tunnel,
+                                            .admitted = close != NULL,
+                                            .addr = close != NULL ? close->addr : NULL,
+                                            .bytes_down = close != NULL ? close->bytes_down : 0,
+                                            .duration_ms = close != NULL ? close->duration_ms : 0,
+                                            .cause = close != NULL ? close->cause : NULL,
+                                        });
+}
+
 static void write_decision(struct session *session, const char *message)
 {
     const struct request *request = &session->request;
     char peer[PEER_TEXT_MAX];
     const struct event_request event = describe(session, peer);
     struct json *json = &session->worker->json;
+    json_reset(&session->worker->squid);
+    /* One that was admitted has its line when it is over. */
+    if (audit_wants_squid(session->worker->audit) && request->outcome != OUTCOME_ALLOWED &&
+        !request->admitted)
+        write_squid(session, &event, NULL);
     json_reset(json);
     event_decision(json, &event, request->outcome, &request->decision,
                    request->has_addr ? &request->addr : NULL, str_of(message));
@@ -85,8 +116,9 @@ static bool submit(struct session *session, uint64_t ticket)
 {
     struct worker *worker = session->worker;
     const struct str fields = {worker->json.data, worker->json.len};
-    return audit_submit(worker->audit, fields, ticket != 0 ? tickets_written : NULL,
-                        worker->tickets, ticket);
+    const struct str squid = {worker->squid.data, worker->squid.len};
+    return audit_submit_request(worker->audit, fields, squid, ticket != 0 ? tickets_written : NULL,
+                                worker->tickets, ticket);
 }
 
 static void count_outcome(struct session *session)
@@ -154,14 +186,17 @@ void report_close(struct session *session, enum close_cause cause)
     struct json *json = &session->worker->json;
     double duration = ev_now(session->worker->loop) - request->since;
     json_reset(json);
-    event_close(json, &event,
-                &(struct event_close){
-                    .addr = request->has_addr ? &request->addr : NULL,
-                    .sni = str_of(request->sni),
-                    .bytes_up = request->bytes_up,
-                    .bytes_down = request->bytes_down,
-                    .duration_ms = duration > 0 ? (uint64_t)(duration * 1000.) : 0,
-                    .cause = close_words[cause],
-                });
+    const struct event_close close = {
+        .addr = request->has_addr ? &request->addr : NULL,
+        .sni = str_of(request->sni),
+        .bytes_up = request->bytes_up,
+        .bytes_down = request->bytes_down,
+        .duration_ms = duration > 0 ? (uint64_t)(duration * 1000.) : 0,
+        .cause = close_words[cause],
+    };
+    event_close(json, &event, &close);
+    json_reset(&session->worker->squid);
+    if (audit_wants_squid(session->worker->audit))
+        write_squid(session, &event, &close);
     (void)submit(session, 0);
 }

@@ -44,6 +44,7 @@ struct request {
     struct addr addr;         /* dialled, or denied */
     uint32_t tried, approved; /* addresses, of the latest attempt to connect */
     char *sni;                /* server name seen, or NULL */
+    int upstream_status;      /* of the answer that was passed on; 0: none, or a tunnel */
 
     char *via;           /* the upstream proxy's name; NULL: the target is dialled */
     bool via_failed;     /* it is to blame for the outcome */

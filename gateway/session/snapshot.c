@@ -33,18 +33,8 @@ struct place snapshot_place(const struct gateway_config *config, const char *sec
 
 /* ---- what this version does not do is refused by its name ---- */
 
-static void refuse_key(const struct gateway_config *config, const char *section, const char *name,
-                       const char *key, const char *what, struct faults *faults)
-{
-    bool written;
-    struct place place = snapshot_place(config, section, name, key, &written);
-    faults_add(faults, FAULT_ERROR, place, "%s: %s not available in this version", key, what);
-}
-
 static void refuse_unbuilt(const struct gateway_config *config, struct faults *faults)
 {
-    if (config->audit_format == AUDIT_SQUID)
-        refuse_key(config, "gateway", "", "audit-format", "squid is", faults);
     for (size_t i = 0; i < config->policy_count; i++)
         if (config->policies[i].filters.count > 0)
             faults_add(faults, FAULT_ERROR, config->policies[i].filters.items[0].place,

@@ -188,15 +188,41 @@ class Audit(AuditCase):
 
     def test_squid_format_is_one_line_for_each_request(self):
         self.lab(gateway="audit-format = squid")
+        port = self.good.port
         self.gw.get(self.url + "/x?q=SECRET")
         self.gw.get("http://evil.test/")
+        self.gw.socks_code("evil.test", 443)
+        tunnel = self.gw.tunnel(self.good.authority)
+        tunnel.request("GET /y HTTP/1.1", [("Host", "x")]).response()
+        tunnel.close()
+        with self.gw.client() as client:
+            client.send(b"garbage\r\n\r\n").finish()
+            client.read_all()
         self.gw.stop()
         with open(self.gw.audit_path, encoding="utf-8") as file:
-            text = file.read()
-        self.assertIn("good.test", text)
-        self.assertIn("evil.test", text)
-        self.assertIn("DENIED", text)
-        self.assertNotIn("SECRET", text)
+            lines = [line.split() for line in file.read().splitlines()]
+        for line in lines:
+            self.assertEqual(len(line), 10, line)
+            self.assertRegex(line[0], r"^\d{10}\.\d{3}$")
+            self.assertEqual(line[2], "127.0.0.1")
+        wanted = [
+            ["TCP_MISS/200", "GET", f"http://good.test:{port}/x", f"HIER_DIRECT/{self.good.address}"],
+            ["TCP_DENIED/403", "GET", "http://evil.test/", "HIER_NONE/-"],
+            ["TCP_DENIED/403", "CONNECT", "evil.test:443", "HIER_NONE/-"],
+            ["TCP_TUNNEL/200", "CONNECT", f"good.test:{port}", f"HIER_DIRECT/{self.good.address}"],
+            ["NONE/400", "NONE", "error:invalid-request", "HIER_NONE/-"]]
+        self.assertCountEqual([[line[3], line[5], line[6], line[8]] for line in lines], wanted)
+        sizes = {line[6]: int(line[4]) for line in lines}
+        self.assertGreater(sizes[f"good.test:{port}"], 0)
+        self.assertEqual(sizes["evil.test:443"], 0)
+
+    def test_squid_format_still_shows_json_to_operators(self):
+        self.good = self.origin("good.test")
+        config = self.config(allow=[self.good.authority], hosts=[self.good], gateway="audit-format = squid")
+        self.gw = self.gateway(config.replace("admin = none", f"admin = {self.path('admin.sock')}"))
+        self.gw.get("http://evil.test/")
+        decisions = json.loads(self.gw.operate("/decisions"))
+        self.assertEqual([entry["host"] for entry in decisions], ["evil.test"])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The gateway under test: a real process with a configuration of its own."""
 
+import http.client
 import json
 import os
 import re
@@ -238,6 +239,17 @@ class Gateway:
         """The reply code of one SOCKS5 request."""
         with self.client(listener) as client:
             return client.socks(host, port, how=how)[0]
+
+    def operate(self, path, method="GET"):
+        """The body of an answer of the admin socket `admin.sock`, which the configuration must name."""
+        connection = http.client.HTTPConnection("localhost", timeout=PATIENCE_S)
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.settimeout(PATIENCE_S)
+        connection.sock.connect(os.path.join(self.directory, "admin.sock"))
+        connection.request(method, path)
+        body = connection.getresponse().read().decode("utf-8")
+        connection.close()
+        return body
 
     # -- what it recorded
 

@@ -60,8 +60,6 @@ static void every_fault_is_told_at_once(void **state)
 static void what_is_not_built_is_refused_by_name(void **state)
 {
     (void)state;
-    faulty("[gateway]\naudit-format = squid\n",
-           "gateway.ini:2: audit-format: squid is not available in this version\n");
     faulty("[filter f]\nmodule = http-guard\n",
            "gateway.ini:1: [filter f]: modules are not available in this version\n");
 }

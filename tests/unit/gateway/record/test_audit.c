@@ -45,7 +45,7 @@ static int drop_place(void **state)
 static struct audit *open_audit(const char *path, bool required, size_t queue_bytes)
 {
     struct srt_err err;
-    struct audit_config config = {path, required, queue_bytes};
+    struct audit_config config = {.path = path, .required = required, .queue_bytes = queue_bytes};
     struct audit *audit = audit_open(&config, &err);
     if (audit == NULL)
         print_error("%s\n", err.text);
@@ -163,7 +163,7 @@ static void a_missing_directory_is_refused(void **state)
     char path[128];
     struct srt_err err;
     snprintf(path, sizeof(path), "%s/none/audit.jsonl", place->dir);
-    struct audit_config config = {path, true, 0};
+    struct audit_config config = {.path = path, .required = true};
     assert_null(audit_open(&config, &err));
     assert_non_null(strstr(err.text, path));
     config.path = place->dir;
