@@ -83,9 +83,11 @@ static bool unescape(struct str text, char *out, size_t *len)
             out[(*len)++] = text.p[i];
             continue;
         }
-        if (i + 2 >= text.len || hex_value(text.p[i + 1]) < 0 || hex_value(text.p[i + 2]) < 0)
+        const int high = i + 2 < text.len ? hex_value(text.p[i + 1]) : -1;
+        const int low = i + 2 < text.len ? hex_value(text.p[i + 2]) : -1;
+        if (high < 0 || low < 0)
             return false;
-        out[(*len)++] = (char)(hex_value(text.p[i + 1]) << 4 | hex_value(text.p[i + 2]));
+        out[(*len)++] = (char)(high << 4 | low);
         i += 2;
     }
     return true;
