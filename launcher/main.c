@@ -194,6 +194,14 @@ static char *find_gateway(const char *self)
     return NULL;
 }
 
+/* The password of a parent proxy, in a settings file that is otherwise no secret. */
+static bool settings_hold_secret(const struct settings *settings)
+{
+    const struct settings_parent *parent = &settings->network.parent;
+    return (parent->http.text != NULL && strchr(parent->http.text, '@') != NULL) ||
+           (parent->https.text != NULL && strchr(parent->https.text, '@') != NULL);
+}
+
 static int build_fence(struct launch *launch)
 {
     autofree char *default_settings =
@@ -213,11 +221,17 @@ static int build_fence(struct launch *launch)
 
     autofree char *user_gateway =
         launch->home != NULL ? path_join(launch->home, ".config/srt-gateway") : NULL;
-    const char *const places[] = {"/etc/srt-gateway", "/run/srt-gateway", "/var/log/srt-gateway",
-                                  user_gateway, launch->gateway_socket};
-    const char *never_read[6] = {0};
+    const char *const places[] = {
+        "/etc/srt-gateway",
+        "/run/srt-gateway",
+        "/var/log/srt-gateway",
+        user_gateway,
+        launch->gateway_socket,
+        settings_hold_secret(launch->settings) ? launch->settings_path : NULL};
+    enum { PLACES = sizeof(places) / sizeof(places[0]) };
+    const char *never_read[PLACES + 1] = {0};
     count = 0;
-    for (size_t i = 0; i < 5; i++)
+    for (size_t i = 0; i < PLACES; i++)
         if (places[i] != NULL && access(places[i], F_OK) == 0)
             never_read[count++] = places[i];
 

@@ -468,6 +468,14 @@ class PrivateGateway(LaunchCase):
             self.assertIn(said, done.err)
             self.assertNotIn("hunter2", done.err)
 
+    def test_a_password_in_the_settings_stays_outside(self):
+        for url, readable in (("http://a.test:1", True), ("http://me:hunter2@a.test:1", False)):
+            settings = self.settings(allow=["far.test"], network={"parentProxy": {"https": url}})
+            done = self.launch("-s", settings, "--", "sh", "-c", 'cat "$1"; env', "sh", settings,
+                               env={"ALL_PROXY": "http://me:hunter2@b.test:1"})
+            self.assertEqual("parentProxy" in done.out, readable, done)
+            self.assertNotIn("hunter2", done.out)
+
     def test_on_a_shared_gateway_the_operator_chooses(self):
         parent = self.serve([])
         gateway = self.shared_gateway(allow=["far.test"])
