@@ -3,6 +3,7 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum kind { KIND_UID, KIND_TOKEN, KIND_SOURCE, KIND_ANYBODY, KIND_COUNT };
 
@@ -77,13 +78,27 @@ static void take_client(const struct snapshot *snapshot, const struct config_cli
         policy_named(snapshot, policy != NULL || client == NULL ? policy : client->policy);
 }
 
-/* The launcher's uid was judged when it attached; here it only finds the budgets again. */
-static void take_sandbox(const struct snapshot *snapshot, const struct attached *attached,
-                         struct identity *out)
+/* The launcher's uid was judged when it attached, for the policy that was named; here that only
+ * finds the budgets again. A reload may have left the uid with another policy: then its first
+ * client. */
+static const struct config_client *find_launcher(const struct gateway_config *config,
+                                                 const struct attached *attached)
 {
     const struct credentials none = {0};
     const struct peer launcher = {.has_uid = true, .uid = attached->uid};
-    out->client = find_client(snapshot->config, KIND_UID, &launcher, &none);
+    for (size_t i = 0; attached->policy != NULL && i < config->client_count; i++) {
+        const struct config_client *client = &config->clients[i];
+        if (client->has_uid && client->uid == attached->uid && client->policy != NULL &&
+            strcmp(client->policy, attached->policy) == 0)
+            return client;
+    }
+    return find_client(config, KIND_UID, &launcher, &none);
+}
+
+static void take_sandbox(const struct snapshot *snapshot, const struct attached *attached,
+                         struct identity *out)
+{
+    out->client = find_launcher(snapshot->config, attached);
     out->client_name = out->client != NULL ? out->client->name : attached->client;
     out->policy = policy_named(snapshot, attached->policy);
     out->narrowed_only = attached->policy == NULL;

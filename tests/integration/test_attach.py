@@ -205,6 +205,17 @@ class Choosing(AttachCase):
         record = self.gw.wait_for_record(lambda entry: entry["kind"] == "attach")
         self.assertEqual(record["client"], "me")
 
+    def test_the_policy_that_was_named_says_whose_budget_is_spent(self):
+        uid, limits = os.getuid(), "max-tunnels = 1\n"
+        self.lab(more=f"[policy build]\nallow = good.test:*\nallow-addresses = 127.0.0.0/8\n"
+                      f"[client strict]\nuid = {uid}\npolicy = main\n{limits}[client free]\nuid = {uid}\npolicy = build\n")
+        for policy, client, second in (("main", "strict", 429), ("build", "free", 200)):
+            launcher = self.launcher()
+            self.assertEqual(launcher.attach(policy, policy=policy)["policy"], policy)
+            self.assertEqual(launcher.connect(self.good.authority)[1].status, 200)
+            self.assertEqual(launcher.connect(self.good.authority)[1].status, second)
+            self.assertEqual({entry["client"] for entry in self.gw.records("decision") if entry["sandbox"] == policy}, {client})
+
     def test_another_uid_may_not_attach(self):
         self.lab(more=f"[client other]\nuid = {os.getuid() + 1}\npolicy = main\n")
         refused = self.launcher().attach()
