@@ -416,8 +416,8 @@ static int first_faults(const struct faults *faults, struct srt_err *err)
     return -1;
 }
 
-/* What the settings do not say, the environment of the gateway says, which a private one has from its
- * launcher. Lower case first, as curl does; an empty one of either case counts as not there. */
+/* What the settings do not say, the environment of the gateway says, which a private one has from
+ * its launcher. Lower case first, as curl does; an empty one of either case counts as not there. */
 static void parent_from_environment(struct settings_text *text, const char *lower,
                                     const char *upper)
 {
@@ -612,6 +612,29 @@ static bool take_descriptors(struct launch *launch, struct msghdr *header)
     return fits;
 }
 
+static struct launch *heavier(struct launch *a, struct launch *b)
+{
+    return b->in.len > a->in.len ? b : a;
+}
+
+/* Whoever holds most makes room: frames that are never finished must not keep the others out.
+ * False: that is `launch` itself, and it is given up. */
+static bool make_room_for(struct launch *launch, size_t bytes)
+{
+    struct attach_server *server = launch->server;
+    while (server->in_bytes + bytes > WAITING_BYTES_MAX) {
+        struct launch *heaviest = launch, *other;
+        TAILQ_FOREACH(other, &server->waiting, link)
+        heaviest = heavier(heaviest, other);
+        TAILQ_FOREACH(other, &server->attached, link)
+        heaviest = heavier(heaviest, other);
+        (void)give_up(heaviest, "too much is being sent to the gateway at once");
+        if (heaviest == launch)
+            return false;
+    }
+    return true;
+}
+
 /* False: `launch` is gone, or there is nothing more to read now. */
 static bool read_some(struct launch *launch)
 {
@@ -637,8 +660,8 @@ static bool read_some(struct launch *launch)
         return true;
     if (!fits)
         return give_up(launch, "descriptors that nobody asked for") && false;
-    if (server->in_bytes + (size_t)n > WAITING_BYTES_MAX)
-        return give_up(launch, "too much is being sent to the gateway at once") && false;
+    if (!make_room_for(launch, (size_t)n))
+        return false;
     frames_add(&launch->in, (struct str){server->chunk, (size_t)n});
     server->in_bytes += (size_t)n;
     return handle_frames(launch);

@@ -306,6 +306,21 @@ class Hostile(AttachCase):
         self.still_well()
         self.assertTrue(silent[0].at_end())
 
+    def test_unfinished_frames_keep_nobody_out(self):
+        self.lab()
+        victim = self.launcher()
+        victim.attach("victim")
+        for number in range(8):  # all but the end of the longest frame: nearly all that the gateway holds for everybody
+            launcher = self.launcher()
+            if number % 2:
+                launcher.attach(f"heavy-{number}")
+            launcher.sock.sendall(struct.pack(">I", 8 << 20) + b"[" * ((8 << 20) - 2000))
+        update = {"type": "update", "serial": 1, "network": {"allowedDomains": ["x" * 60 + ".test"] * 1000 + ["good.test"], "deniedDomains": []}}
+        victim.send(update)
+        self.assertEqual(victim.read()["type"], "updated")
+        self.assertEqual(victim.connect(self.good.authority)[1].status, 200)
+        self.still_well()
+
     def test_a_launcher_that_does_not_read_costs_a_bounded_amount(self):
         self.lab()
         launcher = self.launcher()
