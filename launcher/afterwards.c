@@ -1,5 +1,6 @@
 #include "launcher/afterwards.h"
 
+#include "launcher/clock.h"
 #include "launcher/tree.h"
 #include "srt/cleanup.h"
 
@@ -86,7 +87,7 @@ bool afterwards_report(const struct fence *fence, struct timespec started,
                        struct violations *violations)
 {
     struct look look = {fence, started, violations};
-    int64_t deadline_ms = tree_clock_ms() + SEARCH_MS;
+    int64_t deadline_ms = clock_ms() + SEARCH_MS;
     const char *last = NULL;
     for (size_t i = 0; i < fence->count; i++) {
         const struct fence_rule *rule = &fence->rules[i];

@@ -1,5 +1,6 @@
 #include "launcher/egress.h"
 
+#include "launcher/clock.h"
 #include "srt/attach.h"
 #include "srt/cleanup.h"
 
@@ -15,7 +16,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 
 enum {
     ANSWER_MS = 10000, /* for a gateway to say "attached" */
@@ -216,13 +216,6 @@ static void drop_connection(struct egress *egress)
         close(egress->connection);
     egress->connection = -1;
     egress->in_len = 0;
-}
-
-static int64_t clock_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 static bool reap_within(pid_t pid, int timeout_ms)

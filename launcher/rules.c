@@ -1,5 +1,6 @@
 #include "launcher/rules.h"
 
+#include "launcher/clock.h"
 #include "launcher/tree.h"
 #include "srt/cleanup.h"
 
@@ -472,7 +473,7 @@ int rules_build(struct fence *fence, const struct settings *settings,
     struct build build = {.fence = fence,
                           .world = world,
                           .notes = notes,
-                          .deadline_ms = tree_clock_ms() + SEARCH_MS,
+                          .deadline_ms = clock_ms() + SEARCH_MS,
                           .err = err != NULL ? err : &unwanted};
     fence->protect = protect_default(settings->filesystem.allow_git_config);
     int result = build_rules(&build, settings);

@@ -1,5 +1,6 @@
 #include "launcher/stage.h"
 
+#include "launcher/clock.h"
 #include "launcher/inside.h"
 #include "launcher/syscalls.h"
 #include "srt/cleanup.h"
@@ -20,7 +21,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <termios.h>
-#include <time.h>
 
 enum {
     GRACE_MS = 200, /* for what the command leaves behind, between TERM and the end */
@@ -242,13 +242,6 @@ static pid_t start_command(int sock, const struct stage_job *job)
         _exit(FAILED);
     }
     return pid;
-}
-
-static int64_t clock_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 /* The run ends with the command: what it left gets TERM, a moment, and then the end of its world.

@@ -1,5 +1,6 @@
 #include "launcher/supervise.h"
 
+#include "launcher/clock.h"
 #include "launcher/warden.h"
 #include "srt/cleanup.h"
 
@@ -12,7 +13,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <termios.h>
-#include <time.h>
 
 enum {
     KILL_AFTER_MS = 5000, /* between TERM and the end of everything inside */
@@ -38,13 +38,6 @@ struct watch {
     int result; /* exit status, once it is known */
     bool ended;
 };
-
-static int64_t clock_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 uint64_t supervise_ignored_signals(void)
 {

@@ -1,5 +1,6 @@
 #include "launcher/tree.h"
 
+#include "launcher/clock.h"
 #include "srt/cleanup.h"
 
 #include <assert.h>
@@ -9,16 +10,8 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 enum { LOOK_AT_CLOCK = 512 }; /* entries between two looks */
-
-int64_t tree_clock_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* The directories still to be read. A list instead of recursion, so depth costs neither stack nor
  * descriptors; a path that has become too long for the kernel is reported as unreadable. */
@@ -69,7 +62,7 @@ struct walk {
 
 static bool late(struct walk *walk)
 {
-    return ++walk->seen % LOOK_AT_CLOCK == 0 && tree_clock_ms() > walk->deadline_ms;
+    return ++walk->seen % LOOK_AT_CLOCK == 0 && clock_ms() > walk->deadline_ms;
 }
 
 static void report_unreadable(struct walk *walk, const char *dir)

@@ -21,10 +21,8 @@ struct tree_entry {
 /* Returns whether to go into this directory; for other types the answer does not matter. */
 typedef bool tree_visitor(void *context, const struct tree_entry *entry);
 
-/* `deadline_ms` on CLOCK_MONOTONIC. The root itself is not visited, except as PATH_UNREADABLE. */
+/* `deadline_ms` as clock_ms() counts. The root itself is not visited, except as PATH_UNREADABLE. */
 int tree_walk(const char *root, int64_t deadline_ms, tree_visitor *visit, void *context,
               struct srt_err *err);
-
-int64_t tree_clock_ms(void);
 
 #endif

@@ -1,5 +1,6 @@
 #include "launcher/warden.h"
 
+#include "launcher/clock.h"
 #include "launcher/tree.h"
 #include "srt/cleanup.h"
 
@@ -428,7 +429,7 @@ static bool may_move_into(struct call *call, const struct spot *from, const char
         !fence_differs_below(call->ward->fence, to))
         return true;
     struct moved moved = {.fence = call->ward->fence, .to = to, .allowed = true};
-    return tree_walk(from->path, tree_clock_ms() + MOVE_SEARCH_MS, on_moved, &moved, NULL) == 0 &&
+    return tree_walk(from->path, clock_ms() + MOVE_SEARCH_MS, on_moved, &moved, NULL) == 0 &&
            moved.allowed;
 }
 
