@@ -4,6 +4,7 @@
 #include "record/log.h"
 #include "session/sandbox.h"
 #include "srt/cleanup.h"
+#include "transport/stream.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -19,7 +20,7 @@ enum {
     WAITING_BYTES_MAX = 64 << 20, /* what all unfinished frames may hold together */
     OUT_MAX = 1 << 20,            /* beyond it denials are counted, and nothing more is read */
     READ_CHUNK = 64 << 10,
-    FDS_PER_MESSAGE = 16,
+    FDS_PER_MESSAGE = 253, /* all that can come (SCM_MAX_FD), so that the kernel closes none */
 };
 static const double attach_within_s = 10;
 static const double refused_linger_s = 5;
@@ -89,11 +90,17 @@ static char *copy(const char *text)
 
 /* ---- the connection ---- */
 
+static void close_foreign(int fd)
+{
+    stream_unlinger(fd);
+    close(fd);
+}
+
 static void close_fds(struct launch *launch)
 {
     for (size_t i = 0; i < launch->fd_count; i++)
         if (launch->fds[i] >= 0)
-            close(launch->fds[i]);
+            close_foreign(launch->fds[i]);
     launch->fd_count = 0;
 }
 
@@ -335,6 +342,7 @@ static int adopt_listeners(struct launch *launch, const struct attach_message *m
             return srt_err_set(err, "descriptor %zu is not a socket", i);
         if (listener_is_taken(launch, cookie))
             return srt_err_set(err, "descriptor %zu is the listener of somebody else", i);
+        stream_unlinger(launch->fds[i]);
         struct listener *listener = listener_adopt(steal_fd(&launch->fds[i]), err);
         if (listener == NULL)
             return -1;
@@ -604,7 +612,7 @@ static bool take_descriptors(struct launch *launch, struct msghdr *header)
             if (launch->state == LAUNCH_WAITING && launch->fd_count < ATTACH_MAX_LISTENERS) {
                 launch->fds[launch->fd_count++] = fd;
             } else {
-                close(fd);
+                close_foreign(fd);
                 fits = false;
             }
         }

@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -44,10 +45,21 @@ void doors_resume(struct worker *worker)
         ev_io_start(worker->loop, &door->readable);
 }
 
+/* A launcher shares its listener with us, and with it the flag that keeps accept4() from waiting;
+ * it may also have taken the connection itself. A worker must not wait for either. */
+static void refuse_to_wait(const struct door *door)
+{
+    int fd = listener_fd(door->listener), flags = fcntl(fd, F_GETFL);
+    if (flags >= 0 && (flags & O_NONBLOCK) == 0)
+        (void)fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+}
+
 /* False: no more for now. */
 static bool accept_one(struct door *door)
 {
     struct worker *worker = door->worker;
+    if (door->sandbox != NULL)
+        refuse_to_wait(door);
     int fd = accept4(listener_fd(door->listener), NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
@@ -56,6 +68,8 @@ static bool accept_one(struct door *door)
         return errno == ECONNABORTED || errno == EINTR;
     }
     worker->accept_pause_s = 0;
+    if (door->sandbox != NULL)
+        stream_unlinger(fd);
     const uint64_t max = worker->tenure->snapshot->config->max_connections;
     const unsigned open = workers_connections(worker->team);
     if (open >= max + OVERFLOW)

@@ -30,6 +30,12 @@ void stream_tune(int fd)
         (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int));
 }
 
+void stream_unlinger(int fd)
+{
+    const struct linger none = {0};
+    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+}
+
 size_t stream_read(struct stream *stream, void *p, size_t size)
 {
     if (!stream->readable || stream->eof || stream->broken || size == 0)

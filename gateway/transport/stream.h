@@ -32,6 +32,9 @@ void stream_init(struct stream *stream, int fd);
 /* TCP_NODELAY and keepalive, so that a peer that vanished is noticed; does nothing on Unix sockets.
  */
 void stream_tune(int fd);
+/* For a socket that somebody else made, or that was accepted from such a listener: close() waits
+ * while one that was told to linger has unsent bytes, also where it is not blocking (socket(7)). */
+void stream_unlinger(int fd);
 
 /* Reads into `p`. 0: nothing at hand, or eof or broken has been set. */
 size_t stream_read(struct stream *stream, void *p, size_t size);

@@ -1,5 +1,6 @@
 """Launchers that attach their sandboxes (include/srt/attach.h), honest and hostile; the launcher is played by the test."""
 
+import fcntl
 import json
 import os
 import socket
@@ -319,6 +320,66 @@ class Hostile(AttachCase):
         victim.send(update)
         self.assertEqual(victim.read()["type"], "updated")
         self.assertEqual(victim.connect(self.good.authority)[1].status, 200)
+        self.still_well()
+
+    def test_a_listener_that_blocks_holds_up_nobody_else(self):
+        self.lab(workers=1)
+        launcher, victim = self.launcher(), self.launcher()
+        launcher.attach("blocking")
+        victim.attach("victim")
+        flags = fcntl.fcntl(launcher.listeners[0], fcntl.F_GETFL)
+        fcntl.fcntl(launcher.listeners[0], fcntl.F_SETFL, flags & ~os.O_NONBLOCK)  # the flag is the gateway's too
+        for _ in range(2):
+            self.assertEqual(launcher.connect(self.good.authority)[1].status, 200)
+            self.assertEqual(victim.connect(self.good.authority)[1].status, 200)
+
+    @staticmethod
+    def linger(sock):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 2 * int(PATIENCE_S)))
+
+    @staticmethod
+    def flood(talk):
+        try:
+            while True:
+                talk.send(bytes(1 << 16))
+                with talk.upstream.changed:
+                    talk.upstream.changed.notify_all()
+        except OSError:
+            pass
+
+    def test_sockets_that_linger_hold_up_nobody_else(self):
+        self.lab(workers=1)
+        launcher, victim = self.launcher(), self.launcher()
+        listener = launcher.listen()
+        self.linger(listener)  # what is accepted inherits it
+        launcher.attach("lingering", descriptors=[listener])
+        victim.attach("victim")
+        self.other.script = self.flood
+        tunnel, _ = launcher.connect(self.other.authority)
+        with self.other.changed:  # until nobody takes more
+            while self.other.changed.wait(1):
+                pass
+        launcher.sock.close()
+        self.gw.close_record()
+        self.assertEqual(victim.connect(self.good.authority)[1].status, 200)
+
+    def test_foreign_sockets_that_linger_do_not_hold_up_the_next_launcher(self):
+        self.lab()
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            client = socket.create_connection(server.getsockname())
+            peer = server.accept()[0]
+        self.addCleanup(peer.close)
+        client.setblocking(False)
+        try:
+            while True:
+                client.send(bytes(1 << 16))
+        except BlockingIOError:
+            self.linger(client)
+        launcher = self.launcher()
+        message = {"type": "attach", "version": 1, "name": "box", "policy": None, "command": None, "listeners": ["proxy"], "network": None}
+        launcher.send(message, [client])
+        client.close()
+        self.assertEqual(launcher.read()["type"], "refused")
         self.still_well()
 
     def test_a_launcher_that_does_not_read_costs_a_bounded_amount(self):
