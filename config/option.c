@@ -631,7 +631,7 @@ const struct option_kind kind_rule_file = {read_rule_file, NULL};
 static bool accept_range(struct option_input *input, const char *word)
 {
     struct cidr range;
-    if (cidr_parse(&range, str_of(word)))
+    if (value_range(str_of(word), &range))
         return true;
     reject(input, str_of(word),
            "an address or a range ADDRESS/LEN without bits set behind its length");
@@ -736,7 +736,7 @@ static void read_source(const struct option *option, void *field, struct option_
     (void)option;
     struct config_client *client = field;
     client->has_source =
-        accept_range(input, input->text) && cidr_parse(&client->source, str_of(input->text));
+        accept_range(input, input->text) && value_range(str_of(input->text), &client->source);
 }
 
 static void print_source(const struct option *option, const void *field, FILE *out)

@@ -4,7 +4,7 @@
 #include "config/grow.h"
 #include "config/json_place.h"
 #include "config/upstream.h"
-#include "dns/addr.h"
+#include "config/value.h"
 #include "srt/cleanup.h"
 
 #include <assert.h>
@@ -257,7 +257,7 @@ static void read_range(struct reader *reader, const struct node *node, const cha
     (void)key;
     if (!is_full_string(reader, node))
         return;
-    if (cidr_parse(&range, str_of(json_string_value(node->json))))
+    if (value_range(str_of(json_string_value(node->json)), &range))
         list_add(reader, list, node->json, node);
     else
         fault(

@@ -186,6 +186,24 @@ bool value_rfc3339(struct str text, int64_t *out)
     return true;
 }
 
+bool value_range(struct str text, struct cidr *out)
+{
+    char plain[ADDR_TEXT_MAX + sizeof("/128")];
+    const char *close = text.len > 0 ? memchr(text.p, ']', text.len) : NULL;
+    if (text.len == 0 || text.p[0] != '[')
+        return cidr_parse(out, text);
+    if (close == NULL || text.len - 2 > sizeof(plain))
+        return false;
+    struct str inside = {text.p + 1, (size_t)(close - text.p) - 1};
+    struct str after = str_from(text, inside.len + 2);
+    if (memchr(inside.p, ':', inside.len) == NULL || (after.len > 0 && after.p[0] != '/'))
+        return false;
+    memcpy(plain, inside.p, inside.len);
+    if (after.len > 0)
+        memcpy(plain + inside.len, after.p, after.len);
+    return cidr_parse(out, (struct str){plain, inside.len + after.len});
+}
+
 static int hex_digit(char c)
 {
     if (is_digit(c))

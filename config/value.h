@@ -6,7 +6,7 @@
 #ifndef CONFIG_VALUE_H
 #define CONFIG_VALUE_H
 
-#include "srt/str.h"
+#include "dns/addr.h"
 
 #include <stdint.h>
 
@@ -21,6 +21,10 @@ bool value_rate(struct str text, bool sizes, uint64_t *count, uint64_t *per_ms);
 
 /* RFC 3339 with `Z` or an offset; seconds since the epoch. */
 bool value_rfc3339(struct str text, int64_t *out);
+
+/* ADDR or ADDR/LEN, as cidr_parse(). IPv6 may stand in brackets, as rules have it: [ADDR],
+ * [ADDR/LEN], [ADDR]/LEN; IPv4 may not. */
+bool value_range(struct str text, struct cidr *out);
 
 /* Hexadecimal to exactly `len` bytes. */
 bool value_hex(struct str text, uint8_t *out, size_t len);

@@ -332,16 +332,17 @@ struct policy *policy_compile(const struct config_policy *config, const struct g
     for (size_t i = 0; i < lineage.count; i++) {
         plan_rules(&builder, &order[i]->allow);
         plan_rules(&builder, &order[i]->deny);
+        plan_addresses(&builder, &order[i]->deny_addresses);
     }
     plan_addresses(&builder, &config->allow_addresses);
-    plan_addresses(&builder, &config->deny_addresses);
     begin(&builder);
     for (size_t i = 0; i < lineage.count; i++) {
         add_rules(&builder, all, order[i], &order[i]->allow, RULE_ALLOW);
         add_rules(&builder, all, order[i], &order[i]->deny, RULE_DENY);
+        add_addresses(&builder, order[i], &order[i]->deny_addresses, RULE_DENY);
     }
+    /* An exception opens something: it counts where it is written, and nowhere else. */
     add_addresses(&builder, config, &config->allow_addresses, RULE_ALLOW);
-    add_addresses(&builder, config, &config->deny_addresses, RULE_DENY);
     return finish(&builder, errors);
 }
 

@@ -39,9 +39,9 @@ struct ruling {
     int64_t now;
 };
 
-/* From a [policy] section; `all` gives the policies that `inherit` names: their rules come first,
- * each policy's once, and nothing else of theirs is taken over. Faults of an
- * inherited rule are added for every heir (faults_settle() drops repeats). */
+/* From a [policy] section; `all` gives the policies that `inherit` names: their rules and
+ * deny-addresses come first, each policy's once, and nothing else of theirs is taken over. Faults
+ * of an inherited rule are added for every heir (faults_settle() drops repeats). */
 struct policy *policy_compile(const struct config_policy *config, const struct gateway_config *all,
                               struct faults *faults);
 /* From the `network` lists of settings; named "settings" unless `name` is given. Absent lists allow

@@ -167,9 +167,7 @@ static bool attribute_ports(struct parser *parser, struct str value)
 
 static bool parse_cidr(struct parser *parser, struct str text, struct cidr *out)
 {
-    if (text.len >= 2 && text.p[0] == '[' && text.p[text.len - 1] == ']')
-        text = (struct str){text.p + 1, text.len - 2};
-    if (cidr_parse(out, text))
+    if (value_range(text, out))
         return true;
     struct str rest = text, base_text;
     struct addr base;

@@ -112,7 +112,7 @@ bool rule_parse(struct rule *out, enum rule_effect effect, enum rule_dialect dia
                 const char *text, const struct rule_origin *origin, uint32_t number,
                 struct place place, struct faults *faults);
 
-/* An entry of an address list: ADDR or ADDR/LEN, IPv6 with or without brackets. */
+/* An entry of an address list: ADDR or ADDR/LEN, see value_range(). */
 bool rule_parse_address(struct rule *out, enum rule_effect effect, enum rule_scope scope,
                         const char *text, const struct rule_origin *origin, uint32_t number,
                         struct place place, struct faults *faults);

@@ -86,7 +86,7 @@ static int apply(struct options *options, const struct row *row, const char *tex
         memcpy(field, &text, sizeof(text));
         return 0;
     case NUMBER_FD: {
-        int fd;
+        int fd = -1;
         if (set_fd(row, text, &fd, err) != 0)
             return -1;
         memcpy(field, &fd, sizeof(fd));

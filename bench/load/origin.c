@@ -6,7 +6,7 @@
  *   'S'  source: 'S' and a decimal count ended by '\n'; that many bytes come, then the end
  *   'K'  sink: everything is swallowed; at its end the count comes back in decimal
  *
- *   origin LISTEN
+ *   origin LISTEN        says "ready PORT"; port 0 is the kernel's choice
  */
 #include "net.h"
 
@@ -153,7 +153,10 @@ int main(int argc, char **argv)
     ep = epoll_create1(EPOLL_CLOEXEC);
     int listener = endpoint_listen(&at);
     epoll_set(ep, EPOLL_CTL_ADD, listener, EPOLLIN, NULL);
-    puts("ready");
+    struct sockaddr_in bound = {0};
+    socklen_t len = sizeof(bound);
+    getsockname(listener, (struct sockaddr *)&bound, &len);
+    printf("ready %u\n", ntohs(bound.sin_port));
     fflush(stdout);
     for (;;) {
         struct epoll_event ev[64];

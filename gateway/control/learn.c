@@ -56,6 +56,8 @@ static void unheard(struct learned *learned, const struct history_record *record
     if (record->outcome == OUTCOME_ADDRESS_DENIED && record->addr != NULL)
         snprintf(comment, sizeof(comment), "%s leads to %s: only `allow-addresses = %s` lifts that",
                  host, record->addr, record->addr);
+    else if (record->would_deny)
+        snprintf(comment, sizeof(comment), "%s: only reported, by rule %s", host, record->rule);
     else if (record->rule != NULL)
         snprintf(comment, sizeof(comment), "%s: %s (rule %s); no allow line lifts that", host, word,
                  record->rule);
@@ -69,10 +71,13 @@ static void learn_from(void *arg, const struct history_record *record)
     struct learned *learned = arg;
     if (record->is_close || !record->has_target)
         return;
-    if (record->outcome == OUTCOME_NOT_ALLOWED || record->outcome == OUTCOME_ASK_REFUSED ||
-        record->outcome == OUTCOME_ASK_TIMEOUT)
+    /* What a whole policy only reports has no reason, and names a rule if one decided. */
+    bool missing =
+        record->outcome == OUTCOME_NOT_ALLOWED || record->outcome == OUTCOME_ASK_REFUSED ||
+        record->outcome == OUTCOME_ASK_TIMEOUT || (record->would_deny && record->rule == NULL);
+    if (missing)
         want(learned, &record->target);
-    else if (outcome_row(record->outcome)->policy)
+    else if (outcome_row(record->outcome)->policy || record->would_deny)
         unheard(learned, record);
 }
 

@@ -799,6 +799,14 @@ static enum step enter_record(struct session *s)
     return ticket != 0 ? STEP_WAIT : STEP_ANSWER;
 }
 
+/* It was admitted, nothing of an answer has been passed on, and what is in force now denies it. */
+static enum step refuse_as_overtaken(struct session *s, enum outcome outcome)
+{
+    s->request.generation = s->tenure->snapshot->generation;
+    s->cause = CLOSE_POLICY;
+    return refuse(s, outcome);
+}
+
 static enum step wake_record(struct session *s)
 {
     if (s->record_failed) {
@@ -812,11 +820,7 @@ static enum step wake_record(struct session *s)
     if (is_current(s))
         return STEP_ANSWER;
     enum outcome outcome = move_to_current(s, true);
-    if (outcome == OUTCOME_ALLOWED)
-        return STEP_ANSWER;
-    s->request.generation = s->tenure->snapshot->generation;
-    s->cause = CLOSE_POLICY;
-    return refuse(s, outcome);
+    return outcome == OUTCOME_ALLOWED ? STEP_ANSWER : refuse_as_overtaken(s, outcome);
 }
 
 void session_record_written(struct session *s, bool go)
@@ -1384,10 +1388,18 @@ bool session_is_tunnel(const struct session *s)
 
 void session_recheck(struct session *s)
 {
-    /* One whose record is still under way looks for itself, and can still be answered. The records
-     * of the others keep the generation of the decision that they belong to. */
-    if (s->request.admitted && s->step != STEP_RECORD &&
-        move_to_current(s, false) != OUTCOME_ALLOWED)
+    /* One whose record is still under way looks for itself; one that is refused is refused. */
+    if (!s->request.admitted || s->step == STEP_RECORD || s->step == STEP_REFUSE)
+        return;
+    /* Who waits for an answer gets one. The records of the others keep the generation of the
+     * decision that they belong to. */
+    const bool unanswered = s->step == STEP_EXCHANGE && !s->http->head_passed;
+    enum outcome outcome = move_to_current(s, unanswered);
+    if (outcome == OUTCOME_ALLOWED)
+        return;
+    if (unanswered)
+        proceed(s, refuse_as_overtaken(s, outcome));
+    else
         session_cut(s, CLOSE_POLICY);
 }
 

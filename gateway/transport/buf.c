@@ -26,7 +26,7 @@ char *buf_room(struct buf *buf, size_t n)
     char *data = malloc(cap);
     if (data == NULL)
         abort();
-    if (buf->len > 0)
+    if (buf->data != NULL)
         memcpy(data, buf->data + buf->start, buf->len);
     free(buf->data);
     buf->data = data;
@@ -53,14 +53,14 @@ void buf_append(struct buf *buf, struct str bytes)
 
 void buf_printf(struct buf *buf, const char *format, ...)
 {
-    va_list args, again;
+    va_list args;
     va_start(args, format);
-    va_copy(again, args);
     int len = vsnprintf(NULL, 0, format, args);
     va_end(args);
     assert(len >= 0);
-    vsnprintf(buf_room(buf, (size_t)len + 1), (size_t)len + 1, format, again);
-    va_end(again);
+    va_start(args, format);
+    vsnprintf(buf_room(buf, (size_t)len + 1), (size_t)len + 1, format, args);
+    va_end(args);
     buf_added(buf, (size_t)len);
 }
 

@@ -44,8 +44,11 @@ static void farewell_end(struct farewell *farewell)
 
 void farewells_end(struct farewells *farewells)
 {
-    while (!LIST_EMPTY(&farewells->list))
-        farewell_end(LIST_FIRST(&farewells->list));
+    struct farewell *farewell = LIST_FIRST(&farewells->list), *next;
+    for (; farewell != NULL; farewell = next) {
+        next = LIST_NEXT(farewell, link);
+        farewell_end(farewell);
+    }
 }
 
 static struct farewell *farewell_create(struct farewells *farewells, int fd)

@@ -98,8 +98,9 @@ class GatewayUnderTest(Pretender):
         self.assertIn("ended with 3", self.ends_badly(self.pretend("bad-status")))
 
     def test_stubborn_gateway_fails(self):
+        gateway = self.pretend("stubborn")
         with mock.patch("lab.gateway.PATIENCE_S", 0.2):
-            self.assertIn("did not end after signal", self.ends_badly(self.pretend("stubborn")))
+            self.assertIn("did not end after signal", self.ends_badly(gateway))
 
     def test_runs_as_an_ordinary_user(self):
         if os.getuid() != 0:

@@ -47,6 +47,11 @@ class Examples(LabCase):
                                        ("watch", "other.example:443", 0)):
             with self.subTest(target=target):
                 self.tool("explain", "-c", path, "--policy", policy, target, status=status)
+        # Denials of the company hold in what inherits it, also for names, and also where a team only watches.
+        for address, status in (("198.51.100.7", 1), ("203.0.113.7", 1), ("151.101.0.223", 0)):
+            out, _ = self.tool("explain", "--json", "-c", path, "--policy", "build", "--addr", address, "pypi.org:443", status=status)
+            if status:
+                self.assertRegex(json.loads(out)["rule"], r"^company:\d+$")
         self.tool("explain", "-c", path, "--policy", "build", "--addr", "10.20.1.1", "artifacts.corp.example:443")
         self.tool("explain", "-c", path, "--policy", "build", "--addr", "10.21.1.1", "artifacts.corp.example:443", status=1)
 

@@ -336,8 +336,8 @@ static void what_is_not_done_is_refused_by_name(void **state)
         "{\"credentials\": {\"awsPairs\": []}}",
         "{\"credentials\": {\"sigv4\": {}}}",
         "{\"credentials\": {\"files\": [{\"path\": \"a\", \"mode\": \"mask\"}]}}",
-        "{\"credentials\": {\"envVars\": [{\"name\": \"A\", \"mode\": \"deny\", \"extract\": "
-        "\"(x)\"}]}}",
+        ("{\"credentials\": {\"envVars\": [{\"name\": \"A\", \"mode\": \"deny\", \"extract\": "
+         "\"(x)\"}]}}"),
     };
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         struct faults faults = {0};

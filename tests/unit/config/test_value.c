@@ -153,6 +153,61 @@ static void times_follow_rfc_3339(void **state)
     }
 }
 
+static void ranges_may_stand_in_brackets_where_they_are_ipv6(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *base;
+        unsigned len;
+    } good[] = {
+        {"10.0.0.0/8", "10.0.0.0", 8},
+        {"10.0.0.1", "10.0.0.1", 32},
+        {"::1", "::1", 128},
+        {"[::1]", "::1", 128},
+        {"2001:db8::/32", "2001:db8::", 32},
+        {"[2001:db8::/32]", "2001:db8::", 32},
+        {"[2001:db8::]/32", "2001:db8::", 32},
+        {"[2001:DB8:0:0:0:0:0:1]/128", "2001:db8::1", 128},
+        {"[::ffff:10.0.0.0/104]", "10.0.0.0", 8},
+        {"[0000:0000:0000:0000:0000:ffff:255.255.255.255]/128", "255.255.255.255", 32},
+    };
+    struct cidr range;
+    for (size_t i = 0; i < COUNT(good); i++) {
+        char text[ADDR_TEXT_MAX];
+        assert_true(value_range(str_of(good[i].text), &range));
+        assert_string_equal(addr_format(text, &range.base), good[i].base);
+        assert_int_equal(range.len, good[i].len);
+    }
+    static const char *const bad[] = {
+        "",
+        "[",
+        "[]",
+        "]",
+        "[::1",
+        "::1]",
+        "[10.0.0.1]",
+        "[10.0.0.0]/8",
+        "[10.0.0.0/8]",
+        "[::1]]",
+        "[[::1]]",
+        "[::1]32",
+        "[::1]:80",
+        "[::1]/",
+        "[::1]/129",
+        "[::1/]",
+        "[::1/128]/128",
+        "[2001:db8::1]/32",
+        "[::1%lo]",
+        "[a.test]",
+        "10.0.0.1/8",
+        "10.0.0.0/8/8",
+        "[2001:0db8:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000]/32",
+    };
+    for (size_t i = 0; i < COUNT(bad); i++)
+        if (value_range(str_of(bad[i]), &range))
+            fail_msg("%s is taken for a range", bad[i]);
+}
+
 static void hexadecimal_has_its_exact_length(void **state)
 {
     (void)state;
@@ -174,6 +229,7 @@ int main(void)
         cmocka_unit_test(sizes_count_in_1024),
         cmocka_unit_test(rates_are_a_count_or_a_size_in_a_time),
         cmocka_unit_test(times_follow_rfc_3339),
+        cmocka_unit_test(ranges_may_stand_in_brackets_where_they_are_ipv6),
         cmocka_unit_test(hexadecimal_has_its_exact_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,6 +25,17 @@ static struct config_text text(const char *value, const char *file, unsigned lin
     return (struct config_text){str_of(value), {file, line, 0}};
 }
 
+/* What the addresses that a name leads to meet. */
+static struct address_rules meet(const struct policy *policy, const char *asked,
+                                 const char *address)
+{
+    static struct target target;
+    struct addr addr;
+    struct ruling ruling = ask(policy, asked);
+    assert_true(target_parse(&target, str_of(asked), NULL) && addr_parse(&addr, str_of(address)));
+    return policy_address_rules(&ruling, &target, &addr);
+}
+
 static void test_inherited_rules_come_first_and_once(void **state)
 {
     (void)state;
@@ -37,6 +48,7 @@ static void test_inherited_rules_come_first_and_once(void **state)
     struct config_text to_root[] = {text("root", "gw.ini", 2)};
     struct config_text to_both[] = {text("left", "gw.ini", 32), text("right", "gw.ini", 32)};
     struct config_text loopback[] = {text("127.0.0.0/8", "gw.ini", 4)};
+    struct config_text closed[] = {text("198.51.100.0/24, 203.0.113.0/24", "gw.ini", 5)};
     struct config_policy policies[] = {
         {.name = "leaf",
          .place = {"gw.ini", 31, 0},
@@ -54,18 +66,29 @@ static void test_inherited_rules_come_first_and_once(void **state)
         {.name = "root",
          .place = {"gw.ini", 1, 0},
          .allow = {root_allow, 1},
-         .allow_addresses = {loopback, 1}},
+         .private_addresses = true,
+         .allow_addresses = {loopback, 1},
+         .deny_addresses = {closed, 1}},
     };
     struct gateway_config all = {.policies = policies, .policy_count = 4};
     struct faults faults = {0};
     struct policy *leaf = policy_compile(&policies[0], &all, &faults);
     assert_non_null(leaf);
-    assert_int_equal(policy_rule_count(leaf), 6);
+    assert_int_equal(policy_rule_count(leaf), 8);
     assert_string_equal(rule_of(leaf, "root.test:443"), "root:3");
     assert_string_equal(rule_of(leaf, "left.test:443"), "left:13");
     assert_string_equal(rule_of(leaf, "listed.test:443"), "pypi.txt:2");
     assert_string_equal(rule_of(leaf, "bad.test:443"), "right:23");
-    /* Rules are inherited, the rest of a policy is not. */
+    /* So are denials of addresses, once, however many ways lead there. */
+    char id[RULE_ID_MAX];
+    struct address_rules met = meet(leaf, "root.test:443", "203.0.113.9");
+    assert_non_null(met.deny);
+    assert_string_equal(rule_id(met.deny, id), "root:5");
+    assert_string_equal(rule_key(met.deny), "deny-addresses");
+    assert_null(meet(leaf, "root.test:443", "203.0.114.9").deny);
+    /* What opens something is not, nor is the rest of a policy. */
+    assert_false(meet(leaf, "root.test:443", "127.0.0.1").excepted);
+    assert_false(policy_private_allowed(leaf));
     assert_int_equal(ask(leaf, "other.test:443").outcome, OUTCOME_NOT_ALLOWED);
     policy_free(leaf);
     faults_free(&faults);
