@@ -131,6 +131,11 @@ void stream_ready(struct stream *stream, int revents)
 size_t stream_unsent(int fd)
 {
     int queued = 0;
+    struct tcp_info info = {0};
+    socklen_t len = sizeof(info);
+    /* After a reset the kernel has thrown all of it away, but still counts it. */
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 && info.tcpi_state == TCP_CLOSE)
+        return 0;
     return ioctl(fd, SIOCOUTQ, &queued) == 0 && queued > 0 ? (size_t)queued : 0;
 }
 

@@ -53,7 +53,7 @@ int stream_interest(const struct stream *stream, bool reading);
 /* What the loop has seen. */
 void stream_ready(struct stream *stream, int revents);
 
-/* Bytes that the kernel has taken and the peer has not acknowledged; 0 on Unix sockets. */
+/* Bytes that the kernel has taken and may still deliver; 0 on Unix sockets. */
 size_t stream_unsent(int fd);
 
 void stream_close(struct stream *stream);

@@ -78,6 +78,28 @@ class Pipelines(StallCase):
         self.assert_still()
 
 
+class Farewells(StallCase):
+    def test_who_is_gone_is_not_waited_for(self):
+        """What a broken server had said is delivered first, but not to somebody who has gone as well."""
+        def break_off(talk):
+            talk.send(bytes(8 << 20))
+            talk.reset()
+
+        good = self.upstream(break_off, name="good.test")
+        self.gw = self.gateway(allow=[good.authority], hosts=[good])
+        before = self.gw.descriptors()
+        for _ in range(20):
+            client = self.gw.tunnel(good.authority)
+            client.send("x")
+            client.read_exactly(1 << 20)
+            client.reset()
+        for number in range(20):
+            self.gw.close_record(number=number + 1)
+        began = time.monotonic()
+        self.gw.wait_for_descriptors(before)
+        self.assertLess(time.monotonic() - began, 5)
+
+
 class Floods(StallCase):
     def test_interim_answers_without_end_keep_nobody_waiting(self):
         def flood(talk):
