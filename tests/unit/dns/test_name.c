@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -230,6 +231,59 @@ static void test_every_fault_has_words_of_its_own(void **state)
                                     name_fault_text((enum name_fault)b));
 }
 
+static uint32_t dice_state = 1;
+
+static uint32_t dice(uint32_t sides)
+{
+    dice_state = dice_state * 1664525 + 1013904223;
+    return (dice_state >> 8) % sides;
+}
+
+/* Whatever is canonical stays as it is, and every spelling of it, however often, leads there. */
+static void test_the_canonical_form_is_its_own(void **state)
+{
+    (void)state;
+    static const char *const pieces[] = {"a",
+                                         "B",
+                                         "xn--bcher-kva",
+                                         "XN--STRAE-OQA",
+                                         "\u00fc",
+                                         "\u00df",
+                                         "\u4f8b",
+                                         "7",
+                                         "0x7f",
+                                         "-",
+                                         "_",
+                                         ".",
+                                         ".",
+                                         ".",
+                                         "test",
+                                         "TEST",
+                                         "\u0130",
+                                         " "};
+    unsigned good = 0;
+    for (unsigned round = 0; round < 20000; round++) {
+        char text[NAME_MAX_LEN + 2] = "";
+        for (uint32_t i = 0, count = 1 + dice(7); i < count; i++)
+            strcat(text, pieces[dice(COUNT(pieces))]);
+        struct name once, twice, upper;
+        if (name_parse_idna(&once, str_of(text)) != NAME_OK)
+            continue;
+        good++;
+        assert_int_equal(name_parse_idna(&twice, name_str(&once)), NAME_OK);
+        assert_true(name_eq(&once, &twice));
+        assert_int_equal(name_parse(&twice, name_str(&once)), NAME_OK);
+        assert_true(name_eq(&once, &twice));
+        snprintf(text, sizeof(text), "%s.", once.text);
+        for (char *c = text; *c != '\0'; c++)
+            if (*c >= 'a' && *c <= 'z' && dice(2))
+                *c = (char)(*c - 'a' + 'A');
+        assert_int_equal(name_parse(&upper, str_of(text)), NAME_OK);
+        assert_true(name_eq(&once, &upper));
+    }
+    assert_true(good > 1000); /* the dice do find names */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -243,6 +297,7 @@ int main(void)
         cmocka_unit_test(test_idna_gives_a_labels),
         cmocka_unit_test(test_idna_refuses_look_alikes),
         cmocka_unit_test(test_idna_keeps_the_rules_of_names),
+        cmocka_unit_test(test_the_canonical_form_is_its_own),
         cmocka_unit_test(test_below),
         cmocka_unit_test(test_localhost),
         cmocka_unit_test(test_every_fault_has_words_of_its_own),

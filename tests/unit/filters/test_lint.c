@@ -99,6 +99,57 @@ static void test_rules_that_seem_to_do_something_else(void **state)
     assert_said("default = allow", "gw.ini:4: warning: [policy p] default = allow");
 }
 
+/* All of what is said about a rule in line 5, and nothing else. */
+static void test_every_warning_has_its_line_and_words(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *rule, *more, *words;
+    } rows[] = {
+        {"allow = x.a.test", "\ndeny = *.a.test id=all",
+         "it never allows anything: `deny = *.a.test id=all` (all) beats it"},
+        {"allow = a.test until=1970-01-01T00:16:40Z", "",
+         "its until= has passed, so it matches nothing"},
+        {"allow = a.test method=GET", "",
+         "method= and path= are only judged on requests in clear: on a CONNECT or SOCKS5 tunnel "
+         "(all "
+         "of https) such a rule allows nothing"},
+        {"deny = a.test path=/x", "",
+         "method= and path= are only judged on requests in clear: on a CONNECT or SOCKS5 tunnel "
+         "(all "
+         "of https) such a rule denies nothing"},
+        {"allow = *:443", "", "it covers every host name there is"},
+        {"allow = *.test", "", "it covers everything below the top-level name test"},
+        {"allow = *.a.test", "",
+         "`*.a.test` leaves out a.test itself; if that is meant too, add `allow = a.test`"},
+        {"allow = 169.254.169.254", "",
+         "it opens a cloud metadata address, where credentials are to be had"},
+        {"allow = 10.0.0.0/8", "",
+         "the address guard still denies a private address in it: only a single address, "
+         "allow-addresses or private-addresses make an exception"},
+        {"allow = 8.8.8.0/24", "",
+         "a range matches requests for addresses, never names that resolve into it (see to=)"},
+        {"allow = a.test to=0.0.0.0/0", "",
+         "its to= makes an exception for every address, loopback included"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char text[512], want[512];
+        snprintf(text, sizeof(text), USED "%s%s\n", rows[i].rule, rows[i].more);
+        snprintf(want, sizeof(want), "gw.ini:5: warning: rule `%s`: %s\n", rows[i].rule,
+                 rows[i].words);
+        char *out = said(text);
+        assert_string_equal(out, want);
+        free(out);
+    }
+    char *out = said(USED "default = allow\n[policy lonely]\n");
+    assert_string_equal(
+        out, "gw.ini:4: warning: [policy p] default = allow: every host is reachable "
+             "that no rule denies\n"
+             "gw.ini:6: warning: [policy lonely] is used by no listener, client or other "
+             "policy\n");
+    free(out);
+}
+
 static void test_policies_that_nobody_uses(void **state)
 {
     (void)state;
@@ -119,6 +170,7 @@ int main(void)
         cmocka_unit_test(test_rules_that_can_never_match),
         cmocka_unit_test(test_clear_requests_are_mentioned_once),
         cmocka_unit_test(test_rules_that_seem_to_do_something_else),
+        cmocka_unit_test(test_every_warning_has_its_line_and_words),
         cmocka_unit_test(test_policies_that_nobody_uses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
