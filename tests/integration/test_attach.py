@@ -153,6 +153,56 @@ class Attaching(AttachCase):
         self.assertIn("*.com", rejected["message"])
         stays.send("y").expect("y")
 
+    def test_N22_each_of_many_updates_is_in_force_when_it_is_answered(self):
+        self.lab()
+        launcher, bystander = self.launcher(), self.launcher()
+        launcher.attach("changing")
+        bystander.attach("bystander")
+        other, _ = bystander.connect(self.good.authority)
+        for serial in range(1, 101):
+            names = ["good.test", "other.test"][serial % 2:][:1]
+            launcher.send({"type": "update", "serial": serial, "network": {"allowedDomains": names, "deniedDomains": []}})
+            answer = launcher.read()
+            while answer["type"] == "denial":
+                answer = launcher.read()
+            self.assertEqual((answer["type"], answer["serial"]), ("updated", serial))
+            statuses = [launcher.connect(server.authority)[1].status for server in (self.good, self.other)]
+            self.assertEqual(statuses, [200, 403] if names == ["good.test"] else [403, 200])
+        other.send("x").expect("x")  # nobody else's tunnel
+        self.assertEqual(bystander.connect(self.other.authority)[1].status, 200)
+
+    def test_N22_an_update_cuts_what_it_no_longer_allows_and_says_why(self):
+        self.lab()
+        launcher = self.launcher()
+        launcher.attach()
+        goes, stays = launcher.connect(self.good.authority)[0], launcher.connect(self.other.authority)[0]
+        launcher.send({"type": "update", "serial": 1, "network": {"allowedDomains": ["*.test", "other.test"], "deniedDomains": ["good.test"]}})
+        self.assertEqual(launcher.read()["type"], "updated")
+        goes.expect_eof()
+        close = self.gw.wait_for_record(lambda entry: entry["kind"] == "close" and entry["host"] == "good.test")
+        self.assertEqual((close["cause"], close["sandbox"]), ("policy", "box"))
+        stays.send("x").expect("x")
+        # It narrows the gateway's policy and cannot widen it, whatever it says.
+        launcher.send({"type": "update", "serial": 2, "network": {"allowedDomains": ["other.test", "elsewhere.test"], "deniedDomains": []}})
+        self.assertEqual(launcher.read()["type"], "updated")
+        self.assertEqual(launcher.connect("elsewhere.test:443")[1].status, 403)
+        stays.send("y").expect("y")
+
+    def test_N22_a_faulty_update_changes_nothing(self):
+        self.lab()
+        launcher = self.launcher()
+        launcher.attach()
+        tunnel, _ = launcher.connect(self.good.authority)
+        for serial, network in enumerate(({"allowedDomains": "good.test"}, {"allowedDomains": [7]}, {"alowedDomains": []},
+                                          {"allowedDomains": ["a b"]}, {"allowedDomains": ["https://good.test/"]}), 1):
+            launcher.send({"type": "update", "serial": serial, "network": network})
+            answer = launcher.read()
+            with self.subTest(network=network):
+                self.assertEqual((answer["type"], answer["serial"]), ("rejected", serial))
+                self.assertTrue(answer["message"])
+        tunnel.send("x").expect("x")
+        self.assertEqual(launcher.connect(self.good.authority)[1].status, 200)
+
     def test_denials_are_told(self):
         self.lab()
         launcher = self.launcher()
@@ -187,6 +237,21 @@ class Attaching(AttachCase):
         tunnel.expect_eof()
         self.assertEqual(launcher.connect(self.good.authority)[1].status, 403)
         self.assertEqual(launcher.connect(self.other.authority)[1].status, 200)
+
+
+    def test_a_policy_that_a_reload_removes_allows_nothing_any_more(self):
+        self.lab(more="[policy build]\ninherit = main\nallow-addresses = 127.0.0.0/8\n")
+        launcher = self.launcher()
+        launcher.attach(policy="build")
+        tunnel, answer = launcher.connect(self.good.authority)
+        self.assertEqual(answer.status, 200)
+        with open(self.gw.config_path, encoding="utf-8") as file:
+            config = file.read()
+        self.gw.reload(config[:config.index("[policy build]")])
+        tunnel.expect_eof()
+        self.assertEqual(launcher.connect(self.good.authority)[1].status, 403)
+        self.gw.reload(config)
+        self.assertEqual(launcher.connect(self.good.authority)[1].status, 200)
 
 
 class Choosing(AttachCase):
