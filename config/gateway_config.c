@@ -721,6 +721,16 @@ static struct gateway_config *finish(struct gateway_config *config, struct fault
     return config;
 }
 
+struct str gateway_config_read_side_file(struct gateway_config *config, struct place place,
+                                         const char *path, struct faults *faults)
+{
+    const char *resolved;
+    struct str bytes = ini_read_side_file(&config->doc, place, path, INI_FILE_BYTES_MAX, &resolved,
+                                          faults);
+    set_digest(config);
+    return bytes;
+}
+
 struct gateway_config *gateway_config_default(void)
 {
     return config_new();

@@ -154,6 +154,12 @@ struct gateway_config *gateway_config_read_partly(const char *path, struct fault
 struct gateway_config *gateway_config_read_text_partly(const char *file_name, struct str text,
                                                        struct faults *faults);
 
+/* A file that a [filter] key names, relative to the file of `place`: its bytes, owned by the
+ * configuration, which it becomes a part of: watched, and in `sha256`. p == NULL and a fault when it
+ * cannot be read. Before the configuration is put in force only. */
+struct str gateway_config_read_side_file(struct gateway_config *config, struct place place,
+                                         const char *path, struct faults *faults);
+
 /* What a gateway without a file has: every default, no listener, no policy, no control socket. */
 struct gateway_config *gateway_config_default(void);
 void gateway_config_free(struct gateway_config *config);

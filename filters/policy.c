@@ -22,6 +22,8 @@ struct policy {
     struct config_bind bind;
     const struct config_upstream *upstream; /* of the configuration, which outlives the policy */
     struct policy_parent *parent;           /* of settings; or NULL */
+    uint32_t *filters;
+    size_t filter_count;
     struct rule *rules;
     uint32_t count;
     struct index index;
@@ -79,6 +81,7 @@ void policy_free(struct policy *policy)
     }
     free(policy->rules);
     free(policy->texts);
+    free(policy->filters);
     free(policy->name);
     free(policy->docs);
     free(policy);
@@ -310,6 +313,21 @@ static void lineage_add(struct lineage *lineage, const struct config_policy *con
     lineage->order[lineage->count++] = config;
 }
 
+/* A name that means nothing is a fault that was found when it was read. */
+static void find_filters(struct policy *policy, const struct config_list *names,
+                         const struct gateway_config *all)
+{
+    policy->filters = must_alloc(names->count, sizeof(*policy->filters));
+    for (size_t i = 0; i < names->count; i++) {
+        size_t at = 0;
+        while (at < all->filter_count &&
+               !str_eq(names->items[i].text, str_of(all->filters[at].name)))
+            at++;
+        if (at < all->filter_count)
+            policy->filters[policy->filter_count++] = (uint32_t)at;
+    }
+}
+
 struct policy *policy_compile(const struct config_policy *config, const struct gateway_config *all,
                               struct faults *faults)
 {
@@ -327,6 +345,7 @@ struct policy *policy_compile(const struct config_policy *config, const struct g
     policy->fallback = config->fallback;
     policy->bind = config->bind;
     policy->upstream = find_upstream(all, config->upstream);
+    find_filters(policy, &config->filters, all);
 
     struct builder builder = {.policy = policy, .faults = faults};
     for (size_t i = 0; i < lineage.count; i++) {
@@ -468,6 +487,11 @@ const char *policy_name(const struct policy *policy)
 const char *policy_docs(const struct policy *policy)
 {
     return policy->docs;
+}
+
+struct policy_filters policy_filters(const struct policy *policy)
+{
+    return (struct policy_filters){policy->filters, policy->filter_count};
 }
 
 const struct config_bind *policy_bind(const struct policy *policy)

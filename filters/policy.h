@@ -65,6 +65,13 @@ struct policy_parent {
 const struct config_upstream *policy_upstream(const struct policy *policy);
 const struct policy_parent *policy_parent(const struct policy *policy);
 bool policy_reports(const struct policy *policy);
+
+/* Its filters, in their order, as positions in config->filters. */
+struct policy_filters {
+    const uint32_t *at;
+    size_t count;
+};
+struct policy_filters policy_filters(const struct policy *policy);
 size_t policy_rule_count(const struct policy *policy);
 const struct rule *policy_rule_at(const struct policy *policy, size_t index);
 

@@ -172,7 +172,10 @@ void decision_message(const struct decision *decision, const struct target *targ
     if (ruling->rule != NULL)
         name_rule(ruling, rule, sizeof(rule));
 
-    if (outcome == OUTCOME_NOT_ALLOWED)
+    if (outcome == OUTCOME_FILTER && decision->filter != NULL)
+        snprintf(out, size, "%s is denied by filter %s of policy %s: %s", asked, decision->filter,
+                 policy_name(ruling->policy), decision->filter_reason);
+    else if (outcome == OUTCOME_NOT_ALLOWED)
         say_not_allowed(ruling, target, asked, out, size);
     else if (outcome == OUTCOME_DENIED_BY_RULE && ruling->rule != NULL)
         snprintf(out, size, "%s is denied by %s%s%s", asked, rule, reason != NULL ? ": " : "",

@@ -1,5 +1,6 @@
 /*
  * srt/filter.h: how code of yours joins the decision about a request. ABI version 1.
+ * docs/filters.md has the built-in filters and a module from its first line to its use.
  *
  * A module is one constant struct srt_filter_module. The gateway's own filters are the same struct,
  * linked in; yours is a shared object that exports it as `srt_filter_module` and is named in the
@@ -9,24 +10,28 @@
  *     module = /usr/lib/srt/office-hours.so
  *     open   = 08:00-18:00                 ; every key but `module` and `timeout` is the module's
  *
- * Lifecycle.  create() once for each [filter] section of a configuration, on the control thread; then
- * enter() once for each worker, on that worker's thread; on_request() there for each request of a policy
- * that names the filter, after its rules said yes; leave() and destroy() when a reload or the end has
- * taken the configuration out of use and no request is left in it. The object is loaded with
- * RTLD_NOW | RTLD_LOCAL and never closed.
+ * Lifecycle.  create() once for each [filter] section of a configuration, on the control thread
+ * (`srt-gateway check` and `explain` do so too); then enter() once for each worker; on_request()
+ * there for each request of a policy that names the filter, after its rules said yes; leave() and
+ * destroy() when a reload or the end has taken the configuration out of use and no request is left
+ * in it. The filters of the next configuration are created before those of the last are destroyed.
+ * The object is loaded with RTLD_NOW | RTLD_LOCAL and never closed.
  *
- * Threads.  create() and destroy() are called on the control thread, everything with a `local` on the
- * worker that enter() was called on. Two workers run at once: what they share is the module's to guard.
- * No call may block: a worker serves thousands. What takes time answers SRT_FILTER_PENDING.
+ * Threads.  What has a `local` is called on the thread of the worker that enter() named, or before
+ * that thread begins and after it has ended; create() on the control thread, destroy() on any. Two
+ * workers run at once: what they share is the module's to guard. No call may block, for a worker
+ * serves thousands: what takes time answers SRT_FILTER_PENDING. A call that blocks is not
+ * interrupted.
  *
  * Ownership.  Everything reached through a srt_filter_request is borrowed and dies with the call.
  *
- * Failure.  Fail closed: a value outside the enum, a late or a second answer, a section that create()
- * refuses never lets anything through. A module that crashes takes the gateway with it; code that may
- * crash belongs into another process (`module = unix:/path`, docs/filters.md).
+ * Failure.  Fail closed: a verdict outside the enum is a denial, a late or a second answer finds
+ * nothing, and a section that create() refuses is a fault of the configuration. A module that
+ * crashes takes the gateway with it.
  *
- * Compatibility.  Structs only grow at their end and say their size first, as the gateway that fills
- * them knew it: read a member only when `size` covers it. A module with another `abi` is refused.
+ * Compatibility.  Structs only grow at their end and say their size first, as the gateway that
+ * fills them knew it: read a member only when `size` covers it. A module with another `abi`, or
+ * that is bigger than the gateway knows, is refused.
  */
 #ifndef SRT_FILTER_H
 #define SRT_FILTER_H
@@ -58,7 +63,9 @@ struct srt_filter_key {
     unsigned line;
 };
 
-/* What is asked. On an opaque tunnel method, path and fields are not visible. */
+/* What is asked. On an opaque tunnel method, path and fields are not visible, in on_end() fields
+ * never are. The fields are those of the head as it would go on: no credentials, no hop-by-hop
+ * fields of the client's, and with the edits of the filters before this one. */
 struct srt_filter_request {
     size_t size;
     struct srt_filter_text id;      /* of the decision's record */
@@ -83,7 +90,7 @@ enum srt_filter_verdict {
 
 /* Names one waiting request. A ticket whose request has gone finds nothing; it is never reused. */
 struct srt_filter_ticket {
-    uint64_t worker, session, serial;
+    uint64_t worker, slot, serial;
 };
 
 /* What a module may say beside its verdict. */
@@ -92,22 +99,9 @@ struct srt_filter_ruling {
     char reason[256]; /* one sentence, NUL-terminated; cleaned of control bytes by the gateway */
 };
 
-/* Changes to the head of a visible request that goes on, made during on_request() only. */
+/* Changes to the head of a visible request, for the time of on_request(). They are made when it did
+ * not answer SRT_FILTER_DENY. */
 struct srt_filter_edits;
-
-/* What the gateway offers. Valid as long as the module's code is. */
-struct srt_filter_host {
-    size_t size;
-    /* Answers a pending request, once, from any thread. `reason` may be NULL. */
-    void (*resume)(const struct srt_filter_ticket *ticket, enum srt_filter_verdict verdict,
-                   const char *reason);
-    /* 0, or -1 for a field that is not the module's to touch: framing, Host, hop-by-hop. */
-    int (*field_set)(struct srt_filter_edits *edits, struct srt_filter_text name,
-                     struct srt_filter_text value);
-    int (*field_remove)(struct srt_filter_edits *edits, struct srt_filter_text name);
-    /* A line among the gateway's messages, with the filter's name before it. */
-    void (*log)(const char *filter, const char *text);
-};
 
 /* Why create() refused: one line; `key` is the culprit among the keys, or NULL for the section. */
 struct srt_filter_fault {
@@ -116,20 +110,42 @@ struct srt_filter_fault {
     char text[512];
 };
 
+/* What the gateway offers. Valid until destroy() has returned. */
+struct srt_filter_host {
+    size_t size;
+    /* In create() only: the bytes of the file that `key` names (relative to the file it is written
+     * in), which from then on is a part of the configuration: watched, and in its digest. They live
+     * as long as the filter. 0, or -1 with `fault` filled. */
+    int (*read_file)(const struct srt_filter_host *host, const struct srt_filter_key *key,
+                     struct srt_filter_text *bytes, struct srt_filter_fault *fault);
+    /* Answers a pending request, once, from any thread, also within on_request() itself. `reason`
+     * may be NULL. */
+    void (*resume)(const struct srt_filter_ticket *ticket, enum srt_filter_verdict verdict,
+                   const char *reason);
+    /* 0, or -1: no request to edit, or a field that is not the module's to touch (framing, Host,
+     * Via, hop-by-hop), or bytes that do not belong into one. A set field replaces all of its name.
+     */
+    int (*field_set)(struct srt_filter_edits *edits, struct srt_filter_text name,
+                     struct srt_filter_text value);
+    int (*field_remove)(struct srt_filter_edits *edits, struct srt_filter_text name);
+    /* A line among the gateway's messages, with the filter's name before it. */
+    void (*log)(const char *filter, const char *text);
+};
+
 struct srt_filter_module {
     uint32_t abi;  /* SRT_FILTER_ABI */
     uint32_t size; /* sizeof(struct srt_filter_module) */
     const char *name;
 
-    /* A configured filter, or NULL with `fault`. Unknown keys are faults too. `name` and `keys` live as
-     * long as the filter. */
+    /* A configured filter, or NULL with `fault`. Unknown keys are faults too. `name` and `keys`
+     * live as long as the filter. */
     void *(*create)(const struct srt_filter_host *host, const char *name,
                     const struct srt_filter_key *keys, size_t key_count,
                     struct srt_filter_fault *fault);
     void (*destroy)(void *filter);
 
-    /* The filter in one worker; may be NULL, then `local` is the filter itself. Returning NULL is a
-     * fault of the reload. */
+    /* The filter in one worker. Both may be NULL, then `local` is the filter itself. enter() that
+     * returns NULL makes the reload fail. */
     void *(*enter)(void *filter, unsigned worker);
     void (*leave)(void *local);
 
@@ -138,11 +154,13 @@ struct srt_filter_module {
                                           struct srt_filter_edits *edits,
                                           struct srt_filter_ruling *ruling);
 
-    /* A pending request is not waited for any more (its client left, its time is up). May be NULL. */
+    /* A pending request is not waited for any more (its client left, its time is up). May be NULL.
+     */
     void (*on_abandon)(void *local, const struct srt_filter_ticket *ticket);
 
-    /* A request of this filter's policy ended; for counting only, there is no verdict. May be NULL.
-     * `bytes_up` is what the sandbox sent. */
+    /* An allowed request of this filter's policy ended; for counting only, there is no verdict. May
+     * be NULL. `bytes_up` is what the sandbox sent. After a reload it is told to the filters in
+     * force. */
     void (*on_end)(void *local, const struct srt_filter_request *request, uint64_t bytes_up,
                    uint64_t bytes_down);
 };

@@ -1,0 +1,229 @@
+/*
+ * block-list: names from files of millions.
+ *
+ * A name costs its bytes and eight more: a rule would cost a cache line. The hash is a polynomial
+ * over a prime field at a random point, as in filters/index.c and for the same reasons: nobody can
+ * make names collide, and every suffix of a name is hashed in one pass from its end.
+ */
+#include "config/value.h"
+#include "dns/name.h"
+#include "filters/builtin.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+struct block_list {
+    bool below;  /* a listed name stands for everything below it too */
+    char *names; /* each behind its length in a byte; the first byte is nobody's */
+    size_t used, room;
+    uint32_t *slots; /* where in `names`; 0 = free */
+    size_t mask;
+    uint64_t point;
+};
+
+static void destroy(void *filter)
+{
+    struct block_list *self = filter;
+    free(self->names);
+    free(self->slots);
+    free(self);
+}
+
+/* ---- the table ---- */
+
+static const uint64_t prime = (UINT64_C(1) << 61) - 1;
+
+static uint64_t hash_add(const struct block_list *self, uint64_t hash, char byte)
+{
+    unsigned __int128 product =
+        (unsigned __int128)hash * self->point + (unsigned char)byte + UINT64_C(1);
+    uint64_t sum = ((uint64_t)product & prime) + (uint64_t)(product >> 61);
+    return sum >= prime ? sum - prime : sum;
+}
+
+static uint64_t hash_name(const struct block_list *self, struct str name)
+{
+    uint64_t hash = 0;
+    for (size_t i = name.len; i > 0; i--)
+        hash = hash_add(self, hash, name.p[i - 1]);
+    return hash;
+}
+
+static struct str name_at(const struct block_list *self, uint32_t at)
+{
+    return (struct str){self->names + at + 1, (unsigned char)self->names[at]};
+}
+
+/* The slot that has the name, or the free one where it belongs. */
+static uint32_t *find_slot(const struct block_list *self, uint64_t hash, struct str name)
+{
+    size_t at = (size_t)((hash * UINT64_C(0x9e3779b97f4a7c15)) >> 20) & self->mask;
+    while (self->slots[at] != 0 && !str_eq(name_at(self, self->slots[at]), name))
+        at = (at + 1) & self->mask;
+    return &self->slots[at];
+}
+
+static bool has_name(const struct block_list *self, struct str name)
+{
+    uint64_t hash = 0;
+    for (size_t i = name.len; i > 0; i--) {
+        hash = hash_add(self, hash, name.p[i - 1]);
+        const bool whole = i == 1, label = whole || name.p[i - 2] == '.';
+        if ((whole || (self->below && label)) && *find_slot(self, hash, str_from(name, i - 1)) != 0)
+            return true;
+    }
+    return false;
+}
+
+/* False: there is no room for more in 32 bits. */
+static bool add_name(struct block_list *self, struct str name)
+{
+    uint32_t *slot = find_slot(self, hash_name(self, name), name);
+    if (*slot != 0)
+        return true;
+    if (self->used + name.len + 1 > UINT32_MAX)
+        return false;
+    if (self->used + name.len + 1 > self->room) {
+        self->room = 2 * self->room + 4096;
+        self->names = realloc(self->names, self->room);
+        if (self->names == NULL)
+            abort();
+    }
+    self->names[self->used] = (char)name.len;
+    memcpy(self->names + self->used + 1, name.p, name.len);
+    *slot = (uint32_t)self->used;
+    self->used += name.len + 1;
+    return true;
+}
+
+/* ---- the files ---- */
+
+static struct str take_line(struct str *rest)
+{
+    const char *end = memchr(rest->p, '\n', rest->len);
+    struct str line = {rest->p, end != NULL ? (size_t)(end - rest->p) : rest->len};
+    *rest = str_from(*rest, line.len + (end != NULL ? 1 : 0));
+    const char *comment = line.len > 0 ? memchr(line.p, '#', line.len) : NULL;
+    if (comment != NULL)
+        line.len = (size_t)(comment - line.p);
+    if (line.len > 0 && line.p[line.len - 1] == '\r')
+        line.len--;
+    return str_trim(line);
+}
+
+static size_t count_lines(struct str text)
+{
+    size_t lines = 0;
+    while (text.len > 0)
+        lines += take_line(&text).len > 0;
+    return lines;
+}
+
+static bool read_names(struct block_list *self, const struct srt_filter_key *key, struct str text,
+                       struct srt_filter_fault *fault)
+{
+    size_t names = 0;
+    for (unsigned number = 1; text.len > 0; number++) {
+        const struct str line = take_line(&text);
+        struct name name;
+        if (line.len == 0)
+            continue;
+        names++;
+        const enum name_fault wrong = name_parse_idna(&name, line);
+        if (wrong != NAME_OK)
+            return builtin_refuse(fault, key, "%s:%u: '%.*s' is not a name: %s", key->value, number,
+                                  (int)(line.len < 80 ? line.len : 80), line.p,
+                                  name_fault_text(wrong));
+        if (!add_name(self, name_str(&name)))
+            return builtin_refuse(fault, key, "%s:%u: these are too many names", key->value,
+                                  number);
+    }
+    /* A list that is being written anew is not to be taken for none. */
+    return names > 0 || builtin_refuse(fault, key, "%s has no name in it", key->value);
+}
+
+static bool read_files(struct block_list *self, const struct srt_filter_host *host,
+                       const struct srt_filter_key *keys, size_t key_count,
+                       struct srt_filter_fault *fault)
+{
+    struct srt_filter_text *texts = builtin_allocate(key_count, sizeof(*texts));
+    bool good = true;
+    size_t lines = 0, slots = 16;
+    for (size_t i = 0; good && i < key_count; i++) {
+        if (strcmp(keys[i].key, "file") != 0)
+            continue;
+        good = host->read_file(host, &keys[i], &texts[i], fault) == 0;
+        lines += good ? count_lines(builtin_str(texts[i])) : 0;
+    }
+    while (slots < 2 * lines)
+        slots *= 2;
+    self->mask = slots - 1;
+    self->slots = builtin_allocate(slots, sizeof(*self->slots));
+    for (size_t i = 0; good && i < key_count; i++)
+        good = texts[i].p == NULL || read_names(self, &keys[i], builtin_str(texts[i]), fault);
+    free(texts);
+    return good;
+}
+
+/* ---- the section ---- */
+
+static bool take_keys(struct block_list *self, const struct srt_filter_key *keys, size_t key_count,
+                      struct srt_filter_fault *fault)
+{
+    static const char *const known[] = {"file", "subdomains", NULL};
+    static const char *const single[] = {"subdomains", NULL};
+    size_t files = 0;
+    for (size_t i = 0; i < key_count; i++) {
+        if (strcmp(keys[i].key, "file") == 0)
+            files++;
+        else if (strcmp(keys[i].key, "subdomains") != 0)
+            return builtin_refuse_unknown(fault, &keys[i], known);
+        else if (!value_bool(str_of(keys[i].value), &self->below))
+            return builtin_refuse(fault, &keys[i], "'%s' is neither yes nor no", keys[i].value);
+    }
+    if (files == 0)
+        return builtin_refuse(fault, NULL, "it has no file");
+    return builtin_check_single(keys, key_count, single, fault);
+}
+
+static void *create(const struct srt_filter_host *host, const char *name,
+                    const struct srt_filter_key *keys, size_t key_count,
+                    struct srt_filter_fault *fault)
+{
+    (void)name;
+    struct block_list *self = builtin_allocate(1, sizeof(*self));
+    self->below = true;
+    self->used = 1;
+    if (getrandom(&self->point, sizeof(self->point), 0) != (ssize_t)sizeof(self->point))
+        abort();
+    self->point = self->point % (prime - 2) + 1;
+    if (take_keys(self, keys, key_count, fault) && read_files(self, host, keys, key_count, fault))
+        return self;
+    destroy(self);
+    return NULL;
+}
+
+/* ---- the request ---- */
+
+/* A literal is no name: addresses are the rules' (deny-addresses, deny-file). It finds nothing. */
+static enum srt_filter_verdict on_request(void *local, const struct srt_filter_request *request,
+                                          const struct srt_filter_ticket *ticket,
+                                          struct srt_filter_edits *edits,
+                                          struct srt_filter_ruling *ruling)
+{
+    const struct block_list *self = local;
+    (void)ticket, (void)edits;
+    if (!has_name(self, builtin_str(request->host)))
+        return SRT_FILTER_PASS;
+    return builtin_deny(ruling, "its name is on a block list");
+}
+
+const struct srt_filter_module module_block_list = {
+    .abi = SRT_FILTER_ABI,
+    .size = sizeof(struct srt_filter_module),
+    .name = "block-list",
+    .create = create,
+    .destroy = destroy,
+    .on_request = on_request,
+};

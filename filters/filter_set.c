@@ -1,0 +1,125 @@
+#include "filters/filter_set.h"
+
+#include "filters/builtin.h"
+#include "filters/module.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* ---- creating ---- */
+
+static struct place place_of(const struct srt_filter_key *key)
+{
+    return (struct place){key->file, key->line, 0};
+}
+
+static int read_file(const struct srt_filter_host *host, const struct srt_filter_key *key,
+                     struct srt_filter_text *bytes, struct srt_filter_fault *fault)
+{
+    /* The host is the first member of its set. */
+    const struct filter_set *set = (const struct filter_set *)host;
+    struct faults faults = {0};
+    assert(set->reading != NULL);
+    *bytes = builtin_text(
+        gateway_config_read_side_file(set->reading, place_of(key), key->value, &faults));
+    if (bytes->p == NULL)
+        builtin_refuse(fault, key, "%s", faults.items[0].text);
+    faults_free(&faults);
+    return bytes->p != NULL ? 0 : -1;
+}
+
+static struct srt_filter_key *copy_keys(const struct config_filter *config)
+{
+    struct srt_filter_key *keys = builtin_allocate(config->key_count, sizeof(*keys));
+    for (size_t i = 0; i < config->key_count; i++)
+        keys[i] = (struct srt_filter_key){
+            .key = config->keys[i].key,
+            .value = config->keys[i].value,
+            .file = config->keys[i].place.file,
+            .line = config->keys[i].place.line,
+        };
+    return keys;
+}
+
+static void add_fault(const struct filter *filter, const struct srt_filter_fault *fault,
+                      struct faults *faults)
+{
+    const char *text = fault->text[0] != '\0' ? fault->text : "the module refuses it";
+    if (fault->key != NULL)
+        faults_add(faults, FAULT_ERROR, place_of(fault->key), "[filter %s] %s: %s",
+                   filter->config->name, fault->key->key, text);
+    else
+        faults_add(faults, FAULT_ERROR, filter->config->place, "[filter %s]: %s",
+                   filter->config->name, text);
+}
+
+static void create(struct filter_set *set, struct filter *filter, struct faults *faults)
+{
+    struct srt_filter_fault fault = {.size = sizeof(fault)};
+    const struct config_filter *config = filter->config;
+    filter->module = config->module != NULL ? module_find(config, faults) : NULL;
+    if (filter->module == NULL)
+        return;
+    filter->keys = copy_keys(config);
+    filter->instance =
+        filter->module->create(&set->host, config->name, filter->keys, config->key_count, &fault);
+    fault.text[sizeof(fault.text) - 1] = '\0';
+    if (filter->instance == NULL)
+        add_fault(filter, &fault, faults);
+}
+
+struct filter_set *filter_set_create(struct gateway_config *config,
+                                     const struct srt_filter_host *gateway, struct faults *faults)
+{
+    struct filter_set *set = builtin_allocate(1, sizeof(*set));
+    set->host = *gateway;
+    set->host.read_file = read_file;
+    set->count = config->filter_count;
+    set->items = builtin_allocate(set->count, sizeof(*set->items));
+    set->reading = config;
+    for (size_t i = 0; i < set->count; i++) {
+        set->items[i].config = &config->filters[i];
+        create(set, &set->items[i], faults);
+    }
+    set->reading = NULL;
+    return set;
+}
+
+void filter_set_free(struct filter_set *set)
+{
+    if (set == NULL)
+        return;
+    for (size_t i = 0; i < set->count; i++) {
+        if (set->items[i].instance != NULL)
+            set->items[i].module->destroy(set->items[i].instance);
+        free(set->items[i].keys);
+    }
+    free(set->items);
+    free(set);
+}
+
+/* ---- in a worker ---- */
+
+void **filter_set_enter(const struct filter_set *set, unsigned worker, struct srt_err *err)
+{
+    void **locals = builtin_allocate(set->count, sizeof(*locals));
+    for (size_t i = 0; i < set->count; i++) {
+        const struct filter *filter = &set->items[i];
+        locals[i] = filter->module->enter != NULL ? filter->module->enter(filter->instance, worker)
+                                                  : filter->instance;
+        if (locals[i] != NULL)
+            continue;
+        srt_err_set(err, "[filter %s]: it cannot run in worker %u", filter->config->name, worker);
+        filter_set_leave(set, locals);
+        return NULL;
+    }
+    return locals;
+}
+
+void filter_set_leave(const struct filter_set *set, void **locals)
+{
+    for (size_t i = 0; locals != NULL && i < set->count && locals[i] != NULL; i++)
+        if (set->items[i].module->leave != NULL)
+            set->items[i].module->leave(locals[i]);
+    free(locals);
+}

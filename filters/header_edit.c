@@ -1,0 +1,91 @@
+/* header-edit: sets and removes fields of requests that the gateway sees in clear. */
+#include "filters/builtin.h"
+#include "filters/field.h"
+
+#include <stdlib.h>
+
+struct edit {
+    struct str name, value; /* value.p == NULL: remove */
+};
+
+struct header_edit {
+    const struct srt_filter_host *host;
+    struct edit *edits;
+    size_t count;
+};
+
+static void destroy(void *filter)
+{
+    struct header_edit *self = filter;
+    free(self->edits);
+    free(self);
+}
+
+static bool take_key(struct header_edit *self, const struct srt_filter_key *key,
+                     struct srt_filter_fault *fault)
+{
+    static const char *const known[] = {"set", "set-secret", "remove", NULL};
+    struct edit edit;
+    const bool sets = strcmp(key->key, "set") == 0 || strcmp(key->key, "set-secret") == 0;
+    if (!sets && strcmp(key->key, "remove") != 0)
+        return builtin_refuse_unknown(fault, key, known);
+    if (!field_split(str_of(key->value), &edit.name, &edit.value) || sets != (edit.value.p != NULL))
+        return builtin_refuse(fault, key,
+                              sets ? "'%s' is not NAME: VALUE" : "'%s' is not the name of a field",
+                              key->value);
+    if (!field_is_editable(edit.name))
+        return builtin_refuse(fault, key,
+                              "%.*s frames the message or belongs to one hop: no filter changes it",
+                              STR_ARG(edit.name));
+    if (!field_value_is_valid(edit.value))
+        return builtin_refuse(fault, key, "a value has no control bytes");
+    self->edits = builtin_grow(self->edits, self->count, sizeof(edit));
+    self->edits[self->count++] = edit;
+    return true;
+}
+
+static void *create(const struct srt_filter_host *host, const char *name,
+                    const struct srt_filter_key *keys, size_t key_count,
+                    struct srt_filter_fault *fault)
+{
+    (void)name;
+    struct header_edit *self = builtin_allocate(1, sizeof(*self));
+    self->host = host;
+    bool good = key_count > 0 || builtin_refuse(fault, NULL, "it has neither set nor remove");
+    for (size_t i = 0; good && i < key_count; i++)
+        good = take_key(self, &keys[i], fault);
+    if (good)
+        return self;
+    destroy(self);
+    return NULL;
+}
+
+static enum srt_filter_verdict on_request(void *local, const struct srt_filter_request *request,
+                                          const struct srt_filter_ticket *ticket,
+                                          struct srt_filter_edits *edits,
+                                          struct srt_filter_ruling *ruling)
+{
+    const struct header_edit *self = local;
+    (void)ticket;
+    if (request->method.p == NULL)
+        return SRT_FILTER_PASS; /* an opaque tunnel has no head to edit */
+    for (size_t i = 0; i < self->count; i++) {
+        const struct edit *edit = &self->edits[i];
+        int done =
+            edit->value.p != NULL
+                ? self->host->field_set(edits, builtin_text(edit->name), builtin_text(edit->value))
+                : self->host->field_remove(edits, builtin_text(edit->name));
+        if (done != 0)
+            return builtin_deny(ruling, "the field %.*s could not be changed", STR_ARG(edit->name));
+    }
+    return SRT_FILTER_PASS;
+}
+
+const struct srt_filter_module module_header_edit = {
+    .abi = SRT_FILTER_ABI,
+    .size = sizeof(struct srt_filter_module),
+    .name = "header-edit",
+    .create = create,
+    .destroy = destroy,
+    .on_request = on_request,
+};

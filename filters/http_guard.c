@@ -1,0 +1,332 @@
+/* http-guard: what a request that the gateway sees in clear may look like. */
+#include "config/value.h"
+#include "filters/builtin.h"
+#include "filters/field.h"
+#include "filters/path.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+
+struct words {
+    struct str *items;
+    size_t count;
+};
+
+/* A field and the glob of its value; `glob` absent: the field at all. */
+struct field_rule {
+    struct str name, glob;
+    const struct srt_filter_key *key;
+};
+
+struct field_rules {
+    struct field_rule *items;
+    size_t count;
+};
+
+struct http_guard {
+    struct words methods, paths, denied_paths, types;
+    struct field_rules needed, denied;
+    bool has_max_body, passes_opaque;
+    uint64_t max_body;
+};
+
+static void destroy(void *filter)
+{
+    struct http_guard *self = filter;
+    free(self->methods.items);
+    free(self->paths.items);
+    free(self->denied_paths.items);
+    free(self->types.items);
+    free(self->needed.items);
+    free(self->denied.items);
+    free(self);
+}
+
+/* ---- the section ---- */
+
+static void add_word(struct words *words, struct str word)
+{
+    words->items = builtin_grow(words->items, words->count, sizeof(word));
+    words->items[words->count++] = word;
+}
+
+static bool take_methods(struct words *methods, const struct srt_filter_key *key,
+                         struct srt_filter_fault *fault)
+{
+    struct str list = str_of(key->value), word;
+    while (builtin_next_word(&list, &word)) {
+        if (!field_name_is_valid(word))
+            return builtin_refuse(fault, key, "'%.*s' is not a method", STR_ARG(word));
+        add_word(methods, word);
+    }
+    return true;
+}
+
+static bool take_path(struct words *paths, const struct srt_filter_key *key,
+                      struct srt_filter_fault *fault)
+{
+    const struct str glob = str_of(key->value);
+    if (glob.len == 0 || (glob.p[0] != '/' && glob.p[0] != '*') || glob.len > PATH_GLOB_MAX)
+        return builtin_refuse(fault, key, "'%s' is not a path of at most %d bytes", key->value,
+                              PATH_GLOB_MAX);
+    if (path_is_ambiguous(glob))
+        return builtin_refuse(fault, key, "servers may read '%s' in two ways", key->value);
+    add_word(paths, glob);
+    return true;
+}
+
+/* TYPE/SUBTYPE, or TYPE and a star. */
+static bool take_types(struct words *types, const struct srt_filter_key *key,
+                       struct srt_filter_fault *fault)
+{
+    struct str list = str_of(key->value), word;
+    while (builtin_next_word(&list, &word)) {
+        const char *slash = word.len > 0 ? memchr(word.p, '/', word.len) : NULL;
+        const size_t len = slash != NULL ? (size_t)(slash - word.p) : 0;
+        if (!field_name_is_valid((struct str){word.p, len}) ||
+            !field_name_is_valid(str_from(word, len + 1)))
+            return builtin_refuse(fault, key, "'%.*s' is not a media type", STR_ARG(word));
+        add_word(types, word);
+    }
+    return true;
+}
+
+static bool take_field(struct field_rules *rules, const struct srt_filter_key *key,
+                       struct srt_filter_fault *fault)
+{
+    struct field_rule rule = {.key = key};
+    if (!field_split(str_of(key->value), &rule.name, &rule.glob))
+        return builtin_refuse(fault, key, "'%s' is neither NAME nor NAME: GLOB", key->value);
+    if (rule.glob.len > PATH_GLOB_MAX)
+        return builtin_refuse(fault, key, "a glob has at most %d bytes", PATH_GLOB_MAX);
+    rules->items = builtin_grow(rules->items, rules->count, sizeof(rule));
+    rules->items[rules->count++] = rule;
+    return true;
+}
+
+static bool take_max_body(struct http_guard *self, const struct srt_filter_key *key,
+                          struct srt_filter_fault *fault)
+{
+    if (!value_size(str_of(key->value), &self->max_body))
+        return builtin_refuse(fault, key, "it is a SIZE, such as 64k");
+    self->has_max_body = true;
+    return true;
+}
+
+static bool take_opaque(struct http_guard *self, const struct srt_filter_key *key,
+                        struct srt_filter_fault *fault)
+{
+    self->passes_opaque = strcmp(key->value, "pass") == 0;
+    if (!self->passes_opaque && strcmp(key->value, "deny") != 0)
+        return builtin_refuse(fault, key, "'%s' is neither deny nor pass", key->value);
+    return true;
+}
+
+static bool take_key(struct http_guard *self, const struct srt_filter_key *key,
+                     struct srt_filter_fault *fault)
+{
+    static const char *const known[] = {"method",   "path",        "deny-path",
+                                        "header",   "deny-header", "content-type",
+                                        "max-body", "opaque",      NULL};
+    if (strcmp(key->key, "method") == 0)
+        return take_methods(&self->methods, key, fault);
+    if (strcmp(key->key, "path") == 0)
+        return take_path(&self->paths, key, fault);
+    if (strcmp(key->key, "deny-path") == 0)
+        return take_path(&self->denied_paths, key, fault);
+    if (strcmp(key->key, "header") == 0)
+        return take_field(&self->needed, key, fault);
+    if (strcmp(key->key, "deny-header") == 0)
+        return take_field(&self->denied, key, fault);
+    if (strcmp(key->key, "content-type") == 0)
+        return take_types(&self->types, key, fault);
+    if (strcmp(key->key, "max-body") == 0)
+        return take_max_body(self, key, fault);
+    if (strcmp(key->key, "opaque") == 0)
+        return take_opaque(self, key, fault);
+    return builtin_refuse_unknown(fault, key, known);
+}
+
+static void *create(const struct srt_filter_host *host, const char *name,
+                    const struct srt_filter_key *keys, size_t key_count,
+                    struct srt_filter_fault *fault)
+{
+    (void)host, (void)name;
+    struct http_guard *self = builtin_allocate(1, sizeof(*self));
+    static const char *const single[] = {"max-body", "opaque", NULL};
+    bool good = key_count > 0 ? builtin_check_single(keys, key_count, single, fault)
+                              : builtin_refuse(fault, NULL, "it asks for nothing");
+    for (size_t i = 0; good && i < key_count; i++)
+        good = take_key(self, &keys[i], fault);
+    if (good)
+        return self;
+    destroy(self);
+    return NULL;
+}
+
+/* ---- the request ---- */
+
+/* `*` is any bytes, `?` is one; ASCII case does not count. One star is open at a time, so the work
+ * is bounded by the product of the two lengths. */
+static bool glob_matches(struct str glob, struct str text)
+{
+    size_t g = 0, t = 0, star = SIZE_MAX, resume = 0;
+    while (t < text.len) {
+        if (g < glob.len && glob.p[g] == '*') {
+            star = g++;
+            resume = t;
+        } else if (g < glob.len &&
+                   (glob.p[g] == '?' || str_lower_byte((unsigned char)glob.p[g]) ==
+                                            str_lower_byte((unsigned char)text.p[t]))) {
+            g++, t++;
+        } else if (star != SIZE_MAX) {
+            g = star + 1;
+            t = ++resume;
+        } else {
+            return false;
+        }
+    }
+    while (g < glob.len && glob.p[g] == '*')
+        g++;
+    return g == glob.len;
+}
+
+static bool fits_any_path(const struct words *globs, struct str path)
+{
+    for (size_t i = 0; i < globs->count; i++)
+        if (path_matches(globs->items[i], path))
+            return true;
+    return false;
+}
+
+/* Whether some field of the name has a value that fits, or (`all`) whether none of them does not.
+ */
+static bool has_field(const struct srt_filter_request *request, const struct field_rule *rule,
+                      bool all)
+{
+    size_t fit = 0, others = 0;
+    for (size_t i = 0; i < request->field_count; i++) {
+        const struct srt_filter_field *field = &request->fields[i];
+        if (!str_ieq(builtin_str(field->name), rule->name))
+            continue;
+        if (rule->glob.p == NULL || glob_matches(rule->glob, builtin_str(field->value)))
+            fit++;
+        else
+            others++;
+    }
+    return fit > 0 && (!all || others == 0);
+}
+
+static bool type_fits(struct str type, struct str wanted)
+{
+    if (wanted.p[wanted.len - 1] == '*')
+        return type.len >= wanted.len && str_ieq((struct str){type.p, wanted.len - 1},
+                                                 (struct str){wanted.p, wanted.len - 1});
+    return str_ieq(type, wanted);
+}
+
+/* Every Content-Type there is, without its parameters; none is not on the list. */
+static bool has_type(const struct http_guard *self, const struct srt_filter_request *request)
+{
+    size_t seen = 0;
+    for (size_t i = 0; i < request->field_count; i++) {
+        if (!str_ieq(builtin_str(request->fields[i].name), STR("Content-Type")))
+            continue;
+        struct str type = builtin_str(request->fields[i].value);
+        const char *semicolon = type.len > 0 ? memchr(type.p, ';', type.len) : NULL;
+        bool fits = false;
+        if (semicolon != NULL)
+            type.len = (size_t)(semicolon - type.p);
+        for (size_t k = 0; k < self->types.count; k++)
+            fits |= type_fits(str_trim(type), self->types.items[k]);
+        if (!fits)
+            return false;
+        seen++;
+    }
+    return seen > 0;
+}
+
+static enum srt_filter_verdict judge_path(const struct http_guard *self, struct str path,
+                                          struct srt_filter_ruling *ruling)
+{
+    if (self->paths.count == 0 && self->denied_paths.count == 0)
+        return SRT_FILTER_PASS;
+    const char *query = path.len > 0 ? memchr(path.p, '?', path.len) : NULL;
+    if (query != NULL)
+        path.len = (size_t)(query - path.p);
+    if (path_is_ambiguous(path))
+        return builtin_deny(ruling, "servers may read the path in two ways");
+    if (fits_any_path(&self->denied_paths, path) ||
+        (self->paths.count > 0 && !fits_any_path(&self->paths, path)))
+        return builtin_deny(ruling, "the path is not allowed");
+    return SRT_FILTER_PASS;
+}
+
+static enum srt_filter_verdict judge_fields(const struct http_guard *self,
+                                            const struct srt_filter_request *request,
+                                            struct srt_filter_ruling *ruling)
+{
+    for (size_t i = 0; i < self->needed.count; i++)
+        if (!has_field(request, &self->needed.items[i], true))
+            return builtin_deny(ruling, "the header needs %s", self->needed.items[i].key->value);
+    for (size_t i = 0; i < self->denied.count; i++)
+        if (has_field(request, &self->denied.items[i], false))
+            return builtin_deny(ruling, "the header may not have %s",
+                                self->denied.items[i].key->value);
+    return SRT_FILTER_PASS;
+}
+
+static enum srt_filter_verdict judge_body(const struct http_guard *self,
+                                          const struct srt_filter_request *request,
+                                          struct srt_filter_ruling *ruling)
+{
+    if (self->types.count > 0 && request->body_len != 0 && !has_type(self, request))
+        return builtin_deny(ruling, "a body of this content type is not allowed");
+    if (!self->has_max_body)
+        return SRT_FILTER_PASS;
+    if (request->body_len < 0)
+        return builtin_deny(ruling, "the length of the body has to be said before");
+    if ((uint64_t)request->body_len > self->max_body)
+        return builtin_deny(ruling, "the body has %lld bytes, %llu are allowed",
+                            (long long)request->body_len, (unsigned long long)self->max_body);
+    return SRT_FILTER_PASS;
+}
+
+static enum srt_filter_verdict judge_method(const struct http_guard *self, struct str method,
+                                            struct srt_filter_ruling *ruling)
+{
+    for (size_t i = 0; i < self->methods.count; i++)
+        if (str_eq(method, self->methods.items[i]))
+            return SRT_FILTER_PASS;
+    if (self->methods.count == 0)
+        return SRT_FILTER_PASS;
+    return builtin_deny(ruling, "the method is not allowed");
+}
+
+static enum srt_filter_verdict on_request(void *local, const struct srt_filter_request *request,
+                                          const struct srt_filter_ticket *ticket,
+                                          struct srt_filter_edits *edits,
+                                          struct srt_filter_ruling *ruling)
+{
+    const struct http_guard *self = local;
+    (void)ticket, (void)edits;
+    if (request->method.p == NULL)
+        return self->passes_opaque
+                   ? SRT_FILTER_PASS
+                   : builtin_deny(ruling, "only requests that can be seen in clear are allowed");
+    enum srt_filter_verdict verdict = judge_method(self, builtin_str(request->method), ruling);
+    if (verdict == SRT_FILTER_PASS)
+        verdict = judge_path(self, builtin_str(request->path), ruling);
+    if (verdict == SRT_FILTER_PASS)
+        verdict = judge_fields(self, request, ruling);
+    return verdict == SRT_FILTER_PASS ? judge_body(self, request, ruling) : verdict;
+}
+
+const struct srt_filter_module module_http_guard = {
+    .abi = SRT_FILTER_ABI,
+    .size = sizeof(struct srt_filter_module),
+    .name = "http-guard",
+    .create = create,
+    .destroy = destroy,
+    .on_request = on_request,
+};

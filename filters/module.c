@@ -1,0 +1,119 @@
+#include "filters/module.h"
+
+#include "filters/builtin.h"
+#include "srt/cleanup.h"
+#include "srt/err.h"
+
+#include <assert.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <sys/stat.h>
+
+/* ---- may it be trusted ---- */
+
+static int check_owner(const char *path, bool is_directory, struct srt_err *err)
+{
+    struct stat st;
+    if (lstat(path, &st) != 0)
+        return srt_err_set(err, "%s: %s", path, strerror(errno));
+    if (!is_directory && !S_ISREG(st.st_mode))
+        return srt_err_set(err, "%s is not a regular file", path);
+    if (st.st_uid != 0 && st.st_uid != geteuid())
+        return srt_err_set(err, "%s belongs to uid %u, not to root or the gateway's own user", path,
+                           st.st_uid);
+    if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0 && !(is_directory && (st.st_mode & S_ISVTX) != 0))
+        return srt_err_set(err, "%s is writable by others (mode %04o)", path, st.st_mode & 07777);
+    return 0;
+}
+
+static int check_path(const char *path, struct srt_err *err)
+{
+    autofree char *real = realpath(path, NULL);
+    if (real == NULL)
+        return srt_err_set(err, "%s: %s", path, strerror(errno));
+    if (strcmp(real, path) != 0)
+        return srt_err_set(err, "%s leads to %s: write that path", path, real);
+    if (check_owner(real, false, err) != 0)
+        return -1;
+    for (char *slash; (slash = strrchr(real, '/')) != NULL;) {
+        *slash = '\0';
+        if (check_owner(*real != '\0' ? real : "/", true, err) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- does it fit ---- */
+
+const char *module_unfit(const struct srt_filter_module *module, char *out, size_t size)
+{
+    if (module->abi != SRT_FILTER_ABI)
+        snprintf(out, size, "its ABI is %u, the gateway's %u", module->abi, SRT_FILTER_ABI);
+    else if (module->size != sizeof(*module))
+        snprintf(out, size, "its struct srt_filter_module has %u bytes, the gateway's %zu",
+                 module->size, sizeof(*module));
+    else if (module->name == NULL || module->create == NULL || module->destroy == NULL ||
+             module->on_request == NULL)
+        snprintf(out, size, "it lacks name, create, destroy or on_request");
+    else if ((module->enter == NULL) != (module->leave == NULL))
+        snprintf(out, size, "it has one of enter and leave without the other");
+    else
+        return NULL;
+    return out;
+}
+
+static const struct srt_filter_module *load(const char *path, struct srt_err *err)
+{
+    char why[256];
+    if (check_path(path, err) != 0)
+        return NULL;
+    void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (object == NULL) {
+        srt_err_set(err, "%s", dlerror());
+        return NULL;
+    }
+    const struct srt_filter_module *module = dlsym(object, SRT_FILTER_SYMBOL);
+    if (module == NULL)
+        srt_err_set(err, "%s exports no " SRT_FILTER_SYMBOL, path);
+    else if (module_unfit(module, why, sizeof(why)) != NULL)
+        srt_err_set(err, "%s: %s", path, why);
+    else
+        return module;
+    return NULL; /* never closed: its constructors may have left something that runs */
+}
+
+/* ---- by its word ---- */
+
+static const struct srt_filter_module *find_builtin(const char *word, struct srt_err *err)
+{
+    const char *words[16];
+    size_t count = 0;
+    for (; builtin_modules[count] != NULL; count++) {
+        assert(count + 1 < sizeof(words) / sizeof(words[0]));
+        words[count] = builtin_modules[count]->name;
+        if (strcmp(words[count], word) == 0)
+            return builtin_modules[count];
+    }
+    words[count] = NULL;
+    const char *near = nearest_word(word, words);
+    srt_err_set(err, "there is no built-in module '%s'%s%s%s", word,
+                near != NULL ? "; did you mean " : "", near != NULL ? near : "",
+                near != NULL ? "?" : "");
+    return NULL;
+}
+
+const struct srt_filter_module *module_find(const struct config_filter *filter,
+                                            struct faults *faults)
+{
+    struct srt_err err = {""};
+    const struct srt_filter_module *module = NULL;
+    if (strncmp(filter->module, "unix:", 5) == 0)
+        srt_err_set(&err, "modules in other processes are not available in this version");
+    else if (filter->module[0] == '/')
+        module = load(filter->module, &err);
+    else
+        module = find_builtin(filter->module, &err);
+    if (module == NULL)
+        faults_add(faults, FAULT_ERROR, filter->place, "[filter %s]: %s", filter->name, err.text);
+    return module;
+}
