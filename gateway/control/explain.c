@@ -205,6 +205,18 @@ static void print_pretty(const struct explain_result *result, const struct polic
         print_row("next step", str_of(result->next_step));
 }
 
+/* Filters count, wait and look at whole requests: they answer live ones only. */
+static void say_unasked(const struct snapshot *snapshot, const struct policy *policy,
+                        struct explain_result *result)
+{
+    const struct policy_filters filters = policy_filters(policy);
+    size_t len = 0;
+    for (size_t i = 0; i < filters.count && len < sizeof(result->message); i++)
+        len += (size_t)snprintf(result->message + len, sizeof(result->message) - len, "%s%s",
+                                i == 0 ? "filters not asked: " : ", ",
+                                snapshot->config->filters[filters.at[i]].name);
+}
+
 /* The one that is named; without a name the only one there is. */
 static const struct policy *choose_policy(const struct snapshot *snapshot, const char *name)
 {
@@ -257,6 +269,8 @@ static int explain(const struct command *self, const struct explain_query *query
     struct explain_result result = {0};
     judge(&result, snapshot, policy, &request, query->addr != NULL ? &addr : NULL,
           query->sni != NULL ? &sni : NULL);
+    if (result.verdict == OUTCOME_ALLOWED)
+        say_unasked(snapshot, policy, &result);
     if (query->json || !isatty(STDOUT_FILENO))
         print_record(&result, policy, &request);
     else

@@ -2,9 +2,10 @@
  * `srt-gateway replay`: what another configuration would have said to recorded requests.
  *
  * Each decision is judged again by the policy of the same name (or the one that --policy names)
- * through the code that judges live traffic: rules first, then the recorded address. Requests that
- * ended before any policy was asked are passed over; a name that could not be resolved or dialled
- * counts as allowed, for that is what the policy had said. One line for each verdict that changed.
+ * through the code that judges live traffic: rules first, then the recorded address. Filters are
+ * not asked. Requests that ended before any policy was asked, or by a filter, are passed over; a
+ * name that could not be resolved or dialled counts as allowed, for that is what the policy had
+ * said. One line for each verdict that changed.
  */
 #include "control/command.h"
 #include "control/history.h"
@@ -30,7 +31,6 @@ static enum policy_view view_of(enum outcome outcome)
     case OUTCOME_NOT_ALLOWED:
     case OUTCOME_DENIED_BY_RULE:
     case OUTCOME_METHOD_NOT_ALLOWED:
-    case OUTCOME_FILTER:
     case OUTCOME_ASK_REFUSED:
     case OUTCOME_ASK_TIMEOUT:
     case OUTCOME_ADDRESS_DENIED:
@@ -44,6 +44,7 @@ static enum policy_view view_of(enum outcome outcome)
     case OUTCOME_CONNECT_TIMEOUT:
     case OUTCOME_BAD_RESPONSE:
         return POLICY_ALLOWED;
+    case OUTCOME_FILTER: /* filters answer live requests only; the rules had said yes */
     case OUTCOME_LOOP:
     case OUTCOME_SNI_MISMATCH: /* the second decision of a request that was allowed */
     case OUTCOME_AUTH_REQUIRED:

@@ -68,7 +68,7 @@ void event_decision(struct json *json, const struct event_request *request, enum
     json_text(json, "would", unapplied ? STR("deny") : STR_NULL);
     json_text(json, "reason", str_of(outcome_row(verdict)->word));
     json_text(json, "rule", rule != NULL ? str_of(rule_id(rule, id)) : STR_NULL);
-    json_none(json, "filter");
+    json_text(json, "filter", str_of(decision != NULL ? decision->filter : NULL));
     json_text(json, "message", message);
 }
 

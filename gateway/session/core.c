@@ -1,6 +1,7 @@
 #include "session/core.h"
 
 #include "dns/resolver.h"
+#include "filters/filter_set.h"
 #include "session/errand.h"
 #include "session/session.h"
 
@@ -20,11 +21,13 @@ static void *allocate(size_t size)
     return p;
 }
 
-static struct tenure *tenure_create(struct snapshot *snapshot, struct budget **budgets)
+static struct tenure *tenure_create(struct snapshot *snapshot, struct budget **budgets,
+                                    void **filters)
 {
     struct tenure *tenure = allocate(sizeof(*tenure));
     tenure->snapshot = snapshot_take(snapshot);
     tenure->budgets = budgets;
+    tenure->filters = filters;
     tenure->users = 1;
     return tenure;
 }
@@ -39,6 +42,7 @@ void tenure_leave(struct tenure *tenure)
 {
     if (tenure == NULL || --tenure->users > 0)
         return;
+    filter_set_leave(tenure->snapshot->filters, tenure->filters);
     snapshot_release(tenure->snapshot);
     free(tenure->budgets);
     free(tenure);
@@ -255,6 +259,7 @@ int worker_init(struct worker *worker, struct workers *team, unsigned index,
     if (worker->loop == NULL)
         return srt_err_set(err, "no event loop can be had for a worker");
     mailbox_init(&worker->mailbox, worker->loop, worker);
+    filter_waits_init(&worker->filter_waits, worker);
     worker->tickets = tickets_create(worker->loop, on_answered, worker);
     ev_init(&worker->accept_pause, on_accept_pause_end);
     ev_timer_init(&worker->burial, on_burial, 0., 0.);
@@ -299,6 +304,7 @@ void worker_end(struct worker *worker)
         door_close(LIST_FIRST(&worker->doors));
     farewells_end(&worker->farewells);
     reach_destroy(worker->reach);
+    filter_waits_end(&worker->filter_waits);
     mailbox_end(&worker->mailbox);
     name_service_leave(worker->names);
     bury_names(worker);
@@ -320,8 +326,11 @@ int worker_prepare(struct worker *worker, struct snapshot *snapshot, struct list
                    struct budget **budgets, struct srt_err *err)
 {
     assert(worker->prepared == NULL);
-    worker->prepared = tenure_create(snapshot, budgets);
+    void **filters = filter_set_enter(snapshot->filters, worker->index, err);
+    worker->prepared = tenure_create(snapshot, budgets, filters);
     worker->prepared_listeners = listeners;
+    if (filters == NULL)
+        return -1;
     worker->prepared_names = name_service_create(worker, snapshot->config, err);
     return worker->prepared_names != NULL ? 0 : -1;
 }

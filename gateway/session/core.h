@@ -8,6 +8,7 @@
 #define SESSION_CORE_H
 
 #include "record/json.h"
+#include "session/filtering.h"
 #include "session/mailbox.h"
 #include "session/request.h"
 #include "session/sandbox.h"
@@ -31,6 +32,7 @@ struct resolver;
 struct tenure {
     struct snapshot *snapshot;
     struct budget **budgets; /* one for each config->clients, in that order */
+    void **filters;          /* the filters in this worker, as in snapshot->filters */
     unsigned users;          /* requests, and one for being in force */
 };
 
@@ -134,6 +136,7 @@ struct worker {
     LIST_HEAD(, session) sessions;
     TAILQ_HEAD(waiting, session) waiting; /* for their record to be on disk, by ticket */
     struct tickets *tickets;
+    struct filter_waits filter_waits;
 
     struct farewells farewells;
     struct reach *reach;

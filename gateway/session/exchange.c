@@ -20,6 +20,7 @@ void exchange_begin(struct session *session)
     http->head_passed = http->closes = http->upstream_stays = http->body_given_up = false;
     http->response = (struct http_body_in){.done = false};
     session->client_fin = 0;
+    buf_free(&http->original); /* it will not be judged again */
     http->asks_for_url = via_asks_for_url(session);
     if (http->asks_for_url)
         via_write_head(session, &session->upstream.out);

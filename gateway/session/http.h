@@ -23,7 +23,8 @@ struct http {
     bool retryable; /* no body and idempotent: may go out again when a kept upstream was dead */
     bool loops;     /* it has been through here before */
     int minor;
-    struct buf forward; /* its head, rewritten for the upstream */
+    struct buf forward;  /* its head, rewritten for the upstream */
+    struct buf original; /* the same before filters edited it; empty: none did */
     struct http_body_in body;
     enum http_body body_coding;
 

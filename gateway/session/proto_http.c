@@ -15,6 +15,7 @@ void http_free(struct http *http)
         return;
     buf_free(&http->forward);
     free(http->kept_via);
+    buf_free(&http->original);
     free(http);
 }
 
@@ -207,6 +208,7 @@ static void write_forward(struct session *session, const struct http_request *he
     struct http *http = session->http;
     struct buf *out = &http->forward;
     const bool options = str_eq(head->method, STR("OPTIONS"));
+    buf_free(&http->original);
     buf_append(out, head->method);
     buf_append(out, STR(" "));
     buf_append(out, head->path);

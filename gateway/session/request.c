@@ -19,6 +19,7 @@ void request_reset(struct request *request)
     free(request->path);
     free(request->sni);
     free(request->via);
+    free(request->filter_reason);
     *request = (struct request){.front = FRONT_COUNT};
 }
 

@@ -40,6 +40,7 @@ struct request {
     const char *why;        /* what was wrong with it, a fixed phrase; or NULL */
 
     struct decision decision;
+    char *filter_reason; /* what decision.filter_reason shows, or NULL */
     bool has_addr;
     struct addr addr;         /* dialled, or denied */
     uint32_t tried, approved; /* addresses, of the latest attempt to connect */

@@ -294,6 +294,7 @@ static void end_admission(struct session *s, enum close_cause cause)
         return;
     note_tunnel_bytes(s);
     report_close(s, cause);
+    filtering_end(s);
     counter_add(&s->worker->counters.tunnels_closed, 1);
     counter_add(&s->worker->counters.bytes_up, s->request.bytes_up);
     counter_add(&s->worker->counters.bytes_down, s->request.bytes_down);
@@ -303,6 +304,7 @@ static void end_admission(struct session *s, enum close_cause cause)
 static void end_request(struct session *s, enum close_cause cause)
 {
     end_admission(s, cause);
+    filtering_forget(s);
     drop_attempt(s);
     forget_ticket(s);
     leave_budget(s);
@@ -563,12 +565,50 @@ static enum step enter_judge(struct session *s)
         return refuse(s, OUTCOME_LOOP);
     if (!enter_budget(s))
         return refuse(s, OUTCOME_LIMIT);
-    drop_attempt(s);
-    s->attempt = calloc(1, sizeof(*s->attempt));
-    if (s->attempt == NULL)
-        abort();
-    via_choose(s);
-    return STEP_RESOLVE;
+    return STEP_FILTER;
+}
+
+/* ---- FILTER ---- */
+
+static enum step after_filters(struct session *s, enum filtering result)
+{
+    switch (result) {
+    case FILTERING_PASSED:
+        return STEP_RESOLVE;
+    case FILTERING_WAITS:
+        return STEP_WAIT;
+    case FILTERING_DENIED:
+        break;
+    }
+    return refuse(s, OUTCOME_FILTER);
+}
+
+static enum step enter_filter(struct session *s)
+{
+    return after_filters(s, filtering_begin(s));
+}
+
+/* A client that has closed may have closed only its half; it has as long as in an exchange. */
+static enum step wake_filter(struct session *s)
+{
+    stream_fill(&s->client, read_limit(s));
+    if (s->client.broken || s->client.deaf)
+        return after_filters(s, filtering_give_up(s, true));
+    if (s->client.eof && s->client_fin <= 0)
+        s->client_fin = now_of(s);
+    return after_filters(s, filtering_go_on(s));
+}
+
+static double filter_deadline(const struct session *s)
+{
+    const double end = filtering_deadline(s), gone = s->client_fin + CLIENT_FIN_S;
+    return s->client_fin > 0 && gone < end ? gone : end;
+}
+
+static enum step filter_late(struct session *s)
+{
+    const bool left = now_of(s) < filtering_deadline(s) - .001;
+    return after_filters(s, filtering_give_up(s, left));
 }
 
 /* It is allowed, and what has to be dialled cannot be had. */
@@ -610,6 +650,11 @@ static enum step wake_resolve(struct session *s)
 
 static enum step enter_resolve(struct session *s)
 {
+    drop_attempt(s);
+    s->attempt = calloc(1, sizeof(*s->attempt));
+    if (s->attempt == NULL)
+        abort();
+    via_choose(s);
     struct attempt *attempt = s->attempt;
     const struct target *target = via_dialled(s);
     if (target->is_addr) {
@@ -1174,6 +1219,7 @@ static enum step to_close(struct session *s)
 static const struct step_row step_rows[STEP_COUNT] = {
     [STEP_READ] = {"READ", read_deadline, enter_read, wake_read, read_late},
     [STEP_JUDGE] = {"JUDGE", NULL, enter_judge, NULL, NULL},
+    [STEP_FILTER] = {"FILTER", filter_deadline, enter_filter, wake_filter, filter_late},
     [STEP_RESOLVE] = {"RESOLVE", NULL, enter_resolve, wake_resolve, NULL},
     [STEP_VET] = {"VET", NULL, enter_vet, NULL, NULL},
     [STEP_CONNECT] = {"CONNECT", NULL, enter_connect, wake_connect, NULL},
@@ -1206,6 +1252,8 @@ static bool wants_input(const struct session *s, const struct stream *stream)
                (stream->in.len < read_limit(s) && stream->out.len < UNANSWERED_MAX);
     case STEP_HANDSHAKE:
         return stream == &s->upstream;
+    case STEP_FILTER:
+        return stream == &s->client && stream->in.len < read_limit(s);
     case STEP_HELLO:
     case STEP_RELAY:
         return relay_reads(&s->relay, stream);

@@ -24,6 +24,7 @@
 enum step {
     STEP_READ,
     STEP_JUDGE,
+    STEP_FILTER,
     STEP_RESOLVE,
     STEP_VET,
     STEP_CONNECT,
@@ -86,8 +87,9 @@ struct session {
     struct tenure *tenure;       /* under which the request was judged; NULL between requests */
     struct narrowing *narrowing; /* the same of the sandbox */
     struct identity identity;
-    struct budget *budget;  /* of which this request is one tunnel; NULL: none */
-    uint64_t charged_bytes; /* of bytes_up, so far */
+    struct budget *budget;             /* of which this request is one tunnel; NULL: none */
+    uint64_t charged_bytes;            /* of bytes_up, so far */
+    struct filtering_state *filtering; /* while filters are asked */
 
     struct attempt *attempt;
     struct name_service *names; /* that was asked; with `query` */

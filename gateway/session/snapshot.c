@@ -1,7 +1,9 @@
 #include "session/snapshot.h"
 
 #include "dns/resolver.h"
+#include "filters/filter_set.h"
 #include "filters/guard.h"
+#include "session/filtering.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -29,20 +31,6 @@ struct place snapshot_place(const struct gateway_config *config, const char *sec
     }
     *written = false;
     return (struct place){config->doc.file_count > 0 ? config->doc.files[0].path : "", 0, 0};
-}
-
-/* ---- what this version does not do is refused by its name ---- */
-
-static void refuse_unbuilt(const struct gateway_config *config, struct faults *faults)
-{
-    for (size_t i = 0; i < config->policy_count; i++)
-        if (config->policies[i].filters.count > 0)
-            faults_add(faults, FAULT_ERROR, config->policies[i].filters.items[0].place,
-                       "filters: modules are not available in this version");
-    for (size_t i = 0; i < config->filter_count; i++)
-        faults_add(faults, FAULT_ERROR, config->filters[i].place,
-                   "[filter %s]: modules are not available in this version",
-                   config->filters[i].name);
 }
 
 /* ---- building ---- */
@@ -85,11 +73,11 @@ static struct snapshot *build(struct gateway_config *config, size_t errors_befor
                               struct faults *faults)
 {
     struct snapshot *snapshot = snapshot_of(config);
-    refuse_unbuilt(config, faults);
     if (faults->errors == errors_before)
         check_resolver(config, faults);
     for (size_t i = 0; i < config->policy_count; i++)
         snapshot->policies[i] = policy_compile(&config->policies[i], config, faults);
+    snapshot->filters = filter_set_create(config, &filtering_host, faults);
     bool sound = faults->errors == errors_before;
     faults_settle(faults);
     if (sound)
@@ -112,7 +100,11 @@ struct snapshot *snapshot_load_text(const char *file_name, struct str text, stru
 
 struct snapshot *snapshot_default(void)
 {
-    return snapshot_of(gateway_config_default());
+    struct faults faults = {0};
+    struct snapshot *snapshot = snapshot_of(gateway_config_default());
+    snapshot->filters = filter_set_create(snapshot->config, &filtering_host, &faults);
+    assert(faults.count == 0);
+    return snapshot;
 }
 
 struct guard_host *snapshot_make_host(const struct addr *own_addrs, size_t own_addr_count,
@@ -148,6 +140,7 @@ struct snapshot *snapshot_with_host(struct snapshot *snapshot, struct guard_host
     copy->loaded = snapshot->loaded;
     copy->config = snapshot->config;
     copy->policies = snapshot->policies;
+    copy->filters = snapshot->filters;
     copy->host = host;
     copy->origin = snapshot_take(origin);
     atomic_init(&copy->users, 1);
@@ -175,6 +168,7 @@ void snapshot_release(struct snapshot *snapshot)
         for (size_t i = 0; i < snapshot->config->policy_count; i++)
             policy_free(snapshot->policies[i]);
         free(snapshot->policies);
+        filter_set_free(snapshot->filters);
         gateway_config_free(snapshot->config);
     }
     free(snapshot);

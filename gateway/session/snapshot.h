@@ -12,6 +12,7 @@
 #include "config/gateway_config.h"
 #include "filters/policy.h"
 
+struct filter_set;
 struct guard_host;
 
 struct snapshot {
@@ -19,8 +20,9 @@ struct snapshot {
     int64_t loaded; /* seconds since the epoch */
     struct gateway_config *config;
     struct policy **policies; /* in the order of config->policies */
-    struct guard_host *host;  /* own listeners with their real ports, set before publishing */
-    struct snapshot *origin;  /* whose config and policies these are; NULL: its own */
+    struct filter_set *filters;
+    struct guard_host *host; /* own listeners with their real ports, set before publishing */
+    struct snapshot *origin; /* whose config, policies and filters these are; NULL: its own */
     _Atomic unsigned users;
 };
 

@@ -60,8 +60,9 @@ static void every_fault_is_told_at_once(void **state)
 static void what_is_not_built_is_refused_by_name(void **state)
 {
     (void)state;
-    faulty("[filter f]\nmodule = http-guard\n",
-           "gateway.ini:1: [filter f]: modules are not available in this version\n");
+    faulty("[filter f]\nmodule = unix:/run/x.sock\n",
+           "gateway.ini:1: [filter f]: modules in other processes are not available in this "
+           "version\n");
 }
 
 static void a_view_of_the_machine_shares_everything_else(void **state)
