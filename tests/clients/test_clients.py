@@ -125,11 +125,12 @@ class Clients:
                 return reply(body=file.read())
 
         url = self.start(answer=serve)
-        finished = self.inside("git", "clone", "-q", f"{url}/repo.git", "cloned")
+        # Hooks and configuration are protected names: a clone brings no hooks, and its settings let it configure itself.
+        finished = self.inside("git", "clone", "-q", "--template=", f"{url}/repo.git", "cloned")
         self.assertEqual(finished.status, 0, finished)
         with open(os.path.join(self.work, "cloned", "file.txt"), encoding="ascii") as file:
             self.assertEqual(file.read(), "from the repository\n")
-        finished = self.refused("git", "clone", "-q", "http://evil.test/repo.git", "stolen", says="403")
+        finished = self.refused("git", "clone", "-q", "--template=", "http://evil.test/repo.git", "stolen", says="403")
         self.assertEqual(finished.status, 128)
 
     def repository(self):
@@ -190,7 +191,7 @@ class WithASharedGateway(Clients, LaunchCase):
 
     def prepare(self, authority):
         self.gw = self.shared_gateway(allow=[authority], hosts={"good.test": self.address})
-        self.chosen = self.settings(allow=["good.test", "evil.test"])
+        self.chosen = self.settings(allow=["good.test", "evil.test"], filesystem={"allowGitConfig": True})
 
     def inside(self, *command, **options):
         return self.launch("--settings", self.chosen, "--gateway", self.gw.control, "--policy", "main", "--name", "client", "--",
@@ -222,7 +223,7 @@ class WithAPrivateGateway(Clients, LaunchCase):
     address = host = "127.0.0.2"
 
     def prepare(self, authority):
-        self.chosen = self.settings(allow=[authority])
+        self.chosen = self.settings(allow=[authority], filesystem={"allowGitConfig": True})
 
     def inside(self, *command, **options):
         return self.launch("--settings", self.chosen, "--", *command, **options)
