@@ -29,6 +29,8 @@ static const struct command commands[] = {
      "Judge recorded requests under another policy."},
     {"learn", command_learn, "[--exact] AUDIT.jsonl",
      "The fewest rule lines that would allow what was denied."},
+    {"summary", command_summary, "[--json] [--top N] AUDIT.jsonl",
+     "Who was denied what, and the line that would allow it; who asks, and when."},
 };
 enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
 

@@ -37,6 +37,7 @@ int command_cut(const struct command *self, int argc, char **argv);
 int command_tail(const struct command *self, int argc, char **argv);
 int command_replay(const struct command *self, int argc, char **argv);
 int command_learn(const struct command *self, int argc, char **argv);
+int command_summary(const struct command *self, int argc, char **argv);
 int command_unavailable(const struct command *self, int argc, char **argv);
 
 /* Ends the list of a command's own long options. */

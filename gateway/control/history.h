@@ -1,9 +1,11 @@
 /*
  * An audit log read back, a line at a time, for `replay`, `learn` and `summary`.
  *
- * Ownership: a record's texts live only during the call that gets it. Memory does not grow with the
- * log. Thread: main. Failure: a file that cannot be read is an error; a line that is no audit
- * record (a torn last one, say) is named on stderr, counted and passed over.
+ * Lines as record/audit.c writes them are scanned where they lie; any other JSON goes through
+ * jansson, with the same result. Ownership: a record's texts live only during the call that gets
+ * it. Memory does not grow with the log. Thread: main. Failure: a file that cannot be read is an
+ * error; a line that is no audit record (a torn last one, say) is named on stderr, counted and
+ * passed over.
  */
 #ifndef CONTROL_HISTORY_H
 #define CONTROL_HISTORY_H
@@ -13,17 +15,24 @@
 #include "filters/rule.h"
 #include "srt/err.h"
 
-/* A `decision` or a `close`; NULL where the log says null or the kind has no such field. */
+enum history_kind { HISTORY_DECISION, HISTORY_CLOSE, HISTORY_LOST };
+
+/* NULL, and 0 for a number, where the log says null or the kind has no such field. */
 struct history_record {
-    bool is_close;
-    const char *ts, *id, *sandbox, *policy, *method, *path, *rule, *addr, *cause;
-    bool has_target; /* host and port name a target */
-    struct target target;
-    enum front front;
+    enum history_kind kind;
+    const char *ts, *id, *sandbox, *client, *policy, *front, *method, *path, *host, *rule, *addr,
+        *cause;
+    int64_t port;
     enum outcome outcome; /* of a decision: OUTCOME_ALLOWED or its reason */
     bool would_deny;      /* report mode let through what it would have denied */
     int64_t bytes_up, bytes_down;
+    int64_t count; /* of lost records */
 };
+
+/* False: its host and port name no target. */
+bool history_target(const struct history_record *record, struct target *out);
+/* False: it came to no front that is known. */
+bool history_front(const struct history_record *record, enum front *out);
 
 typedef void history_fn(void *arg, const struct history_record *record);
 

@@ -7,7 +7,7 @@
  * out, and never over a single label. What no allow line can lift is said in comments.
  */
 #include "control/command.h"
-#include "control/history.h"
+#include "control/proposal.h"
 #include "srt/cleanup.h"
 
 #include <jansson.h>
@@ -16,9 +16,9 @@
 /* A target that was denied for want of a rule: one line of the result, unless a wildcard covers it.
  */
 struct wish {
-    const char *host; /* a name, or a literal as rules spell it */
-    const char *apex; /* the widest parent that may stand behind `*.`; NULL: none */
-    char ports[128];  /* as a rule carries them, "" for the default pair */
+    const char *host;               /* a name, or a literal as rules spell it */
+    const char *apex;               /* the widest parent that may stand behind `*.`; NULL: none */
+    char ports[PROPOSAL_PORTS_MAX]; /* as a rule carries them */
     json_int_t count;
 };
 
@@ -35,10 +35,8 @@ static void tally(json_t *table, const char *key)
 
 static void want(struct learned *learned, const struct target *target)
 {
-    char host[NAME_MAX_LEN + 1], spelled[NAME_MAX_LEN + 3], port[8];
-    target_host(host, target);
-    bool brackets = target->is_addr && target->addr.family == 6;
-    snprintf(spelled, sizeof(spelled), brackets ? "[%s]" : "%s", host);
+    char spelled[PROPOSAL_HOST_MAX], port[8];
+    proposal_host(spelled, target);
     snprintf(port, sizeof(port), "%u", target->port);
     json_t *ports = json_object_get(learned->wanted, spelled);
     if (ports == NULL) {
@@ -48,37 +46,26 @@ static void want(struct learned *learned, const struct target *target)
     tally(ports, port);
 }
 
-static void unheard(struct learned *learned, const struct history_record *record)
+static void unheard(struct learned *learned, const struct history_record *record,
+                    const struct target *target)
 {
-    char host[TARGET_TEXT_MAX], comment[1024];
-    const char *word = outcome_row(record->outcome)->word;
-    target_format(host, &record->target);
-    if (record->outcome == OUTCOME_ADDRESS_DENIED && record->addr != NULL)
-        snprintf(comment, sizeof(comment), "%s leads to %s: only `allow-addresses = %s` lifts that",
-                 host, record->addr, record->addr);
-    else if (record->would_deny)
-        snprintf(comment, sizeof(comment), "%s: only reported, by rule %s", host, record->rule);
-    else if (record->rule != NULL)
-        snprintf(comment, sizeof(comment), "%s: %s (rule %s); no allow line lifts that", host, word,
-                 record->rule);
-    else
-        snprintf(comment, sizeof(comment), "%s: %s; no allow line lifts that", host, word);
+    char host[TARGET_TEXT_MAX], note[PROPOSAL_NOTE_MAX], comment[PROPOSAL_NOTE_MAX + 512];
+    const bool leads = record->outcome == OUTCOME_ADDRESS_DENIED && record->addr != NULL;
+    snprintf(comment, sizeof(comment), "%s%s %s", target_format(host, target), leads ? "" : ":",
+             proposal_note(note, record));
     tally(learned->unheard, comment);
 }
 
 static void learn_from(void *arg, const struct history_record *record)
 {
     struct learned *learned = arg;
-    if (record->is_close || !record->has_target)
+    struct target target;
+    if (record->kind != HISTORY_DECISION || !history_target(record, &target))
         return;
-    /* What a whole policy only reports has no reason, and names a rule if one decided. */
-    bool missing =
-        record->outcome == OUTCOME_NOT_ALLOWED || record->outcome == OUTCOME_ASK_REFUSED ||
-        record->outcome == OUTCOME_ASK_TIMEOUT || (record->would_deny && record->rule == NULL);
-    if (missing)
-        want(learned, &record->target);
-    else if (outcome_row(record->outcome)->policy || record->would_deny)
-        unheard(learned, record);
+    if (proposal_helps(record))
+        want(learned, &target);
+    else if (proposal_concerns(record))
+        unheard(learned, record, &target);
 }
 
 /* Whether `check` would take `allow = *.APEX` without a fault or a warning. */
@@ -116,37 +103,20 @@ static const char *apex_of(const char *name)
     return apex;
 }
 
-static int compare_ports(const void *a, const void *b)
-{
-    return (int)*(const uint16_t *)a - (int)*(const uint16_t *)b;
-}
-
 static void spell_ports(struct wish *wish, json_t *ports)
 {
-    uint16_t sorted[16];
+    uint16_t list[PROPOSAL_PORTS];
     size_t count = 0;
-    bool plain = true;
     const char *key;
     json_t *requests;
     json_object_foreach(ports, key, requests)
     {
-        uint16_t port = (uint16_t)atoi(key);
         wish->count += json_integer_value(requests);
-        plain = plain && (port == 80 || port == 443);
-        if (count < sizeof(sorted) / sizeof(sorted[0]))
-            sorted[count] = port;
+        if (count < PROPOSAL_PORTS)
+            list[count] = (uint16_t)atoi(key);
         count++;
     }
-    if (plain)
-        return;
-    if (count > sizeof(sorted) / sizeof(sorted[0])) { /* a scan rather than a service */
-        snprintf(wish->ports, sizeof(wish->ports), ":*");
-        return;
-    }
-    qsort(sorted, count, sizeof(sorted[0]), compare_ports);
-    size_t len = (size_t)sprintf(wish->ports, count == 1 ? ":%u" : " ports=%u", sorted[0]);
-    for (size_t i = 1; i < count; i++)
-        len += (size_t)snprintf(wish->ports + len, sizeof(wish->ports) - len, ",%u", sorted[i]);
+    proposal_ports(wish->ports, list, count);
 }
 
 static int compare_wishes(const void *a, const void *b)

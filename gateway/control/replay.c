@@ -62,13 +62,14 @@ static enum policy_view view_of(enum outcome outcome)
     return POLICY_NOT_ASKED;
 }
 
-static enum outcome judge_again(const struct history_record *record, const struct policy *policy,
+static enum outcome judge_again(const struct history_record *record, const struct target *target,
+                                enum front front, const struct policy *policy,
                                 struct decision *decision)
 {
     static const struct guard_host nowhere; /* the recorded machine's own addresses are not known */
     struct chain chain = {.policy = policy};
-    struct question question = {.target = &record->target,
-                                .front = record->front,
+    struct question question = {.target = target,
+                                .front = front,
                                 .method = str_of(record->method),
                                 .path = str_of(record->path),
                                 .now = (int64_t)time(NULL)};
@@ -77,20 +78,20 @@ static enum outcome judge_again(const struct history_record *record, const struc
     struct addr addr;
     if (outcome == OUTCOME_ALLOWED && record->addr != NULL &&
         addr_parse(&addr, str_of(record->addr)))
-        outcome = chain_approve(&chain, &nowhere, &record->target, &addr, 1, decision, &approved);
+        outcome = chain_approve(&chain, &nowhere, target, &addr, 1, decision, &approved);
     return outcome;
 }
 
 static void print_change(const struct replay *replay, const struct history_record *record,
-                         const struct policy *policy, enum outcome now,
+                         const struct target *asked, const struct policy *policy, enum outcome now,
                          const struct decision *decision)
 {
     char target[TARGET_TEXT_MAX], message[512] = "";
     const char *is = now == OUTCOME_ALLOWED ? "allow" : "deny";
     const char *was = now == OUTCOME_ALLOWED ? "deny" : "allow"; /* only changes are printed */
-    target_format(target, &record->target);
+    target_format(target, asked);
     if (now != OUTCOME_ALLOWED)
-        decision_message(decision, &record->target, now, message, sizeof(message));
+        decision_message(decision, asked, now, message, sizeof(message));
     if (!replay->json) {
         printf("%s -> %s  %s  %s  policy %s%s%s\n", was, is, record->id != NULL ? record->id : "-",
                target, policy_name(policy), message[0] != '\0' ? ": " : "", message);
@@ -115,23 +116,26 @@ static void print_change(const struct replay *replay, const struct history_recor
 static void replay_one(void *arg, const struct history_record *record)
 {
     struct replay *replay = arg;
-    if (record->is_close)
+    if (record->kind != HISTORY_DECISION)
         return;
     const char *name = replay->policy != NULL ? replay->policy : record->policy;
     const struct policy *policy = name != NULL ? snapshot_policy(replay->snapshot, name) : NULL;
     enum policy_view was = record->would_deny ? POLICY_DENIED : view_of(record->outcome);
-    if (!record->has_target || was == POLICY_NOT_ASKED || policy == NULL) {
+    struct target target;
+    enum front front;
+    if (!history_target(record, &target) || !history_front(record, &front) ||
+        was == POLICY_NOT_ASKED || policy == NULL) {
         replay->passed_over++;
         return;
     }
     struct decision decision = {0};
-    enum outcome now = judge_again(record, policy, &decision);
+    enum outcome now = judge_again(record, &target, front, policy, &decision);
     enum outcome shown = now == OUTCOME_ALLOWED ? decision.would : now;
     replay->judged++;
     if ((shown == OUTCOME_ALLOWED) == (was == POLICY_ALLOWED))
         return;
     replay->changed++;
-    print_change(replay, record, policy, shown, &decision);
+    print_change(replay, record, &target, policy, shown, &decision);
 }
 
 int command_replay(const struct command *self, int argc, char **argv)

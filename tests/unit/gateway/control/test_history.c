@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -202,6 +203,102 @@ static void replay_of_what_stays_the_same_is_quiet(void **state)
     assert_int_equal(run(command_replay, words), EXIT_USAGE);
 }
 
+static const char *summary(const char *options)
+{
+    char words[512];
+    snprintf(words, sizeof(words), "summary %s %s", options, path_in("audit.jsonl"));
+    assert_int_equal(run(command_summary, words), EXIT_DONE);
+    return printed;
+}
+
+static void closed(FILE *log, const char *host, unsigned up, unsigned down)
+{
+    fprintf(log,
+            "{\"schema\":\"srt.audit/1\",\"ts\":\"2026-01-01T01:00:00.000Z\",\"seq\":1,"
+            "\"kind\":\"close\",\"id\":\"01J\",\"sandbox\":\"box\",\"policy\":\"build\","
+            "\"front\":\"connect\",\"host\":\"%s\",\"port\":443,\"addr\":null,\"sni\":null,"
+            "\"bytes_up\":%u,\"bytes_down\":%u,\"duration_ms\":7,\"cause\":\"client\"}\n",
+            host, up, down);
+}
+
+static void summary_counts_and_proposes(void **state)
+{
+    (void)state;
+    FILE *log = open_log();
+    DENIED(log, "often.test", 443);
+    DENIED(log, "often.test", 8443);
+    DENIED(log, "2001:db8::1", 22);
+    record(log, "bad.test", 443, "deny", "\"denied-by-rule\"");
+    record(log, "gone.test", 443, "deny", "\"dns-nxdomain\"");
+    record(log, "fine.test", 443, "allow", "null");
+    closed(log, "fine.test", 100, 2000);
+    fputs("{\"schema\":\"srt.audit/1\",\"ts\":\"2026-01-01T02:00:00.000Z\",\"seq\":9,"
+          "\"kind\":\"lost\",\"count\":5}\n",
+          log);
+    fclose(log);
+    json_t *told = json_loads(summary("--json"), 0, NULL);
+    assert_non_null(told);
+    assert_int_equal(json_integer_value(json_object_get(told, "requests")), 6);
+    assert_int_equal(json_integer_value(json_object_get(told, "denied")), 5);
+    assert_int_equal(json_integer_value(json_object_get(told, "lost")), 5);
+    assert_int_equal(json_integer_value(json_object_get(told, "bytes_down")), 2000);
+    const json_t *first = json_array_get(json_object_get(told, "denied_hosts"), 0);
+    assert_string_equal(json_string_value(json_object_get(first, "name")), "often.test");
+    assert_string_equal(json_string_value(json_object_get(first, "rule")),
+                        "allow = often.test ports=443,8443");
+    json_decref(told);
+
+    summary("--top 1");
+    assert_non_null(strstr(printed, "allow = often.test ports=443,8443\n"));
+    assert_non_null(strstr(printed, "others"));
+    assert_null(strstr(printed, "gone.test"));
+    summary("");
+    assert_non_null(strstr(printed, "allow = [2001:db8::1]:22\n"));
+    assert_non_null(strstr(printed, "denied-by-rule; no allow line lifts that\n"));
+    assert_non_null(strstr(printed, "2026-01-01T00"));
+    assert_int_equal(run(command_summary, "summary --top 0 x"), EXIT_USAGE);
+}
+
+/* What the scanner does not read, jansson does: the same whichever way a line is written. */
+static void lines_read_the_same_however_they_are_written(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "{\"schema\":\"srt.audit/1\",\"kind\":\"close\",\"host\":\"a.test\",\"bytes_up\":12}\n",
+        "{ \"schema\":\"srt.audit/1\",\"kind\":\"close\",\"host\":\"a.test\",\"bytes_up\":12}\n",
+        "{\"schema\":\"srt.audit/"
+        "1\",\"kind\":\"close\",\"host\":\"\\u0061.test\",\"bytes_up\":12}\n",
+        "{\"schema\":\"srt.audit/1\",\"kind\":\"close\",\"host\":\"b\",\"host\":\"a.test\","
+        "\"bytes_up\":12}\n",
+        "{\"schema\":\"srt.audit/1\",\"more\":[{\"x\":true}],\"kind\":\"close\","
+        "\"bytes_up\":12,\"host\":\"a.test\"}\r\n",
+        "{\"schema\":\"srt.audit/1\",\"m\":\"\xc3\xa4\",\"kind\":\"close\",\"bytes_up\":12,"
+        "\"host\":\"a.test\"}",
+    };
+    static const char *const broken[] = {
+        "{\"schema\":\"srt.audit/1\",\"kind\":\"close\",\"host\":\"a.test\",\"bytes_up\":12",
+        "{\"schema\":\"srt.audit/1\",\"kind\":\"close\",\"host\":\"a.test\",\"bytes_up\":012}",
+        "{\"schema\":\"srt.audit/1\",\"kind\":\"close\",\"host\":\"a.test\",}",
+        "{\"schema\":\"srt.audit/1\",\"kind\":\"close\",\"host\":\"a\x01.test\"}",
+        "{\"schema\":\"srt.audit/1\",\"kind\":\"close\",\"host\":\"a\xff.test\"}",
+        "{\"schema\":\"srt.audit/1\",\"kind\":\"close\"}}",
+        "{\"schema\":\"srt.audit/2\",\"kind\":\"close\"}",
+        "{}",
+    };
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        write_file("audit.jsonl", lines[i]);
+        summary("--json");
+        assert_non_null(strstr(printed, "\"name\":\"a.test\",\"requests\":1,\"denied\":0,"
+                                        "\"bytes_up\":12"));
+    }
+    for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
+        write_file("audit.jsonl", broken[i]);
+        summary("--json");
+        assert_non_null(strstr(printed, "\"closes\":0"));
+        assert_non_null(strstr(printed, "\"passed_over\":1"));
+    }
+}
+
 static int make_folder(void **state)
 {
     (void)state;
@@ -226,6 +323,8 @@ int main(void)
         cmocka_unit_test(a_log_that_is_not_there_is_a_fault),
         cmocka_unit_test(replay_names_the_verdicts_that_change),
         cmocka_unit_test(replay_of_what_stays_the_same_is_quiet),
+        cmocka_unit_test(summary_counts_and_proposes),
+        cmocka_unit_test(lines_read_the_same_however_they_are_written),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
