@@ -22,7 +22,7 @@ static const struct option options[] = {
     {"gateway", "workers", "auto or a number from 1 to 1024", &kind_workers, GATEWAY(workers),
      .fallback = "auto", .max = 1024,
      .help = "threads, one event loop each; auto = CPUs this process may use"},
-    {"gateway", "audit-log", "PATH | stderr | none", &kind_path, GATEWAY(audit_log),
+    {"gateway", "audit-log", "PATH | unix:/PATH | stderr | none", &kind_log, GATEWAY(audit_log),
      .fallback = "stderr", .help = "where records go"},
     {"gateway", "audit-format", "json | squid", &kind_word, GATEWAY(audit_format),
      .fallback = "json", .help = "what a record looks like"},

@@ -111,7 +111,7 @@ struct config_filter {
 
 struct gateway_config {
     uint32_t workers;      /* 0 = auto */
-    const char *audit_log; /* path, "stderr" or "none" */
+    const char *audit_log; /* path, "unix:/path", "stderr" or "none" */
     enum config_audit_format audit_format;
     bool audit_required;
     struct config_address control; /* path NULL and port 0 = none */

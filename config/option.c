@@ -342,6 +342,18 @@ static void read_path(const struct option *option, void *field, struct option_in
 
 const struct option_kind kind_path = {read_path, print_text};
 
+static void read_log(const struct option *option, void *field, struct option_input *input)
+{
+    if (strncmp(input->text, "unix:", 5) != 0)
+        read_path(option, field, input);
+    else if (input->text[5] != '/')
+        fault(input, "%s: unix: needs an absolute path", input->key);
+    else
+        read_text(option, field, input);
+}
+
+const struct option_kind kind_log = {read_log, print_text};
+
 static void read_path_or_none(const struct option *option, void *field, struct option_input *input)
 {
     read_path(option, field, input);

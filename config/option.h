@@ -57,6 +57,7 @@ extern const struct option_kind kind_rate, kind_byte_rate;   /* config_rate */
 extern const struct option_kind kind_bool, kind_word_bool;   /* bool; the first word is false */
 extern const struct option_kind kind_word;                   /* an enum in the order of the words */
 extern const struct option_kind kind_text, kind_path;        /* const char * */
+extern const struct option_kind kind_log;                    /* const char * */
 extern const struct option_kind kind_path_or_none;           /* const char *, NULL = none */
 extern const struct option_kind kind_listen_address;         /* config_address */
 extern const struct option_kind kind_control_address;        /* config_address */

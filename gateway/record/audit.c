@@ -13,7 +13,9 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <time.h>
 
 enum {
@@ -38,6 +40,14 @@ struct batch {
     struct entry *entries;
     size_t count, cap;
     struct json bytes; /* used as a growing buffer of fields */
+};
+
+/* What the log is, which decides how it is written and what becomes of half a line. */
+enum sink {
+    SINK_FILE,
+    SINK_PIPE, /* and terminals: may be shared with others, so never changed */
+    SINK_STREAM,
+    SINK_DATAGRAM,
 };
 
 struct audit {
@@ -66,7 +76,7 @@ struct audit {
     /* The writer's alone. */
     int fd;
     bool own_fd;
-    bool regular;
+    enum sink sink;
     struct batch batch;
     struct json lines; /* the batch as it goes to the file */
     struct json shown; /* one record for the live reader, where the file's lines are not JSON */
@@ -91,7 +101,7 @@ static int64_t now_ms(clockid_t clock)
 
 /* A FIFO is opened for both directions: that works without a reader and never ends with EPIPE when
  * the reader restarts; O_NONBLOCK keeps a reader that stopped from stopping the writer. */
-static int open_log(const char *path, bool *regular, struct srt_err *err)
+static int open_file(const char *path, enum sink *sink, struct srt_err *err)
 {
     struct stat st;
     bool fifo = stat(path, &st) == 0 && S_ISFIFO(st.st_mode);
@@ -102,8 +112,34 @@ static int open_log(const char *path, bool *regular, struct srt_err *err)
                            errno == ENOENT ? " (its directory must exist)" : "");
     if (fstat(fd, &st) != 0)
         return srt_err_set(err, "audit-log %s: %s", path, strerror(errno));
-    *regular = S_ISREG(st.st_mode);
+    *sink = S_ISREG(st.st_mode) ? SINK_FILE : SINK_PIPE;
     return steal_fd(&fd);
+}
+
+/* Connects to a collector's socket, whichever of the two kinds it is. Neither waits: a stream whose
+ * backlog is full is an error like any other, and tried again. */
+static int open_socket(const char *path, enum sink *sink, struct srt_err *err)
+{
+    static const int types[] = {[SINK_STREAM] = SOCK_STREAM, [SINK_DATAGRAM] = SOCK_DGRAM};
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof(addr.sun_path))
+        return srt_err_set(err, "audit-log unix:%s: a socket's path has at most %zu bytes", path,
+                           sizeof(addr.sun_path) - 1);
+    strcpy(addr.sun_path, path);
+    for (*sink = SINK_STREAM; *sink <= SINK_DATAGRAM; ++*sink) {
+        autoclose int fd = socket(AF_UNIX, types[*sink] | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (fd >= 0 && connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0)
+            return steal_fd(&fd);
+        if (errno != EPROTOTYPE)
+            break;
+    }
+    return srt_err_set(err, "audit-log unix:%s cannot be connected to: %s", path, strerror(errno));
+}
+
+static int open_log(const char *path, enum sink *sink, struct srt_err *err)
+{
+    return strncmp(path, "unix:", 5) == 0 ? open_socket(path + 5, sink, err)
+                                          : open_file(path, sink, err);
 }
 
 /* A process that was killed in the middle of a write may have left half a line; what follows must
@@ -123,23 +159,23 @@ static void end_torn_line(int fd, const char *path)
 
 static void close_log(struct audit *audit)
 {
-    if (audit->own_fd)
+    if (audit->own_fd && audit->fd >= 0)
         close(audit->fd);
     audit->fd = -1;
 }
 
 static int use_log(struct audit *audit, struct srt_err *err)
 {
-    bool regular = false;
-    int fd = open_log(audit->path, &regular, err);
+    enum sink sink = SINK_FILE;
+    int fd = open_log(audit->path, &sink, err);
     if (fd < 0)
         return -1;
-    if (regular)
+    if (sink == SINK_FILE)
         end_torn_line(fd, audit->path);
     close_log(audit);
     audit->fd = fd;
     audit->own_fd = true;
-    audit->regular = regular;
+    audit->sink = sink;
     return 0;
 }
 
@@ -147,7 +183,8 @@ static int use_log(struct audit *audit, struct srt_err *err)
 static bool log_is_gone(const struct audit *audit)
 {
     struct stat st;
-    return audit->regular && audit->own_fd && fstat(audit->fd, &st) == 0 && st.st_nlink == 0;
+    return audit->sink == SINK_FILE && audit->own_fd && fstat(audit->fd, &st) == 0 &&
+           st.st_nlink == 0;
 }
 
 static void reopen_if_asked(struct audit *audit)
@@ -158,22 +195,59 @@ static void reopen_if_asked(struct audit *audit)
         return;
     struct srt_err err;
     if (use_log(audit, &err) != 0)
-        log_line("%s; the old file stays in use", err.text);
+        log_line("%s; the old one stays in use", err.text);
+}
+
+/* False: errno says why. */
+static bool wait_writable(int fd)
+{
+    struct pollfd ready = {.fd = fd, .events = POLLOUT};
+    int n = poll(&ready, 1, STALL_MS);
+    if (n == 0)
+        errno = EAGAIN;
+    return n > 0;
+}
+
+/* A datagram is a record, without the newline that ends it elsewhere. */
+static ssize_t send_once(const struct audit *audit, const char *bytes, size_t len)
+{
+    if (audit->sink == SINK_STREAM)
+        return send(audit->fd, bytes, len, MSG_NOSIGNAL);
+    const char *newline = memchr(bytes, '\n', len);
+    const size_t line = newline != NULL ? (size_t)(newline - bytes) : len;
+    const ssize_t sent = send(audit->fd, bytes, line, MSG_NOSIGNAL);
+    return sent < 0 ? -1 : (ssize_t)(line + (newline != NULL));
+}
+
+/* A collector that is gone is looked for again, here and at every retry; what it had of a line is
+ * gone with it, so whoever comes next gets that line from its beginning (untear). */
+static ssize_t send_some(struct audit *audit, const char *bytes, size_t len)
+{
+    struct srt_err err;
+    if (audit->fd < 0 && use_log(audit, &err) != 0)
+        return -1;
+    ssize_t sent = send_once(audit, bytes, len);
+    if (sent < 0 && errno == EAGAIN && wait_writable(audit->fd))
+        sent = send_once(audit, bytes, len);
+    if (sent < 0 && errno != EAGAIN && errno != EINTR && errno != EMSGSIZE && errno != ENOBUFS) {
+        const int cause = errno;
+        close_log(audit);
+        errno = cause;
+    }
+    return sent;
 }
 
 /* As much as goes out without waiting for long. Returns bytes, or -1 with errno; EAGAIN: the reader
  * does not take any more. A pipe that is writable takes PIPE_BUF bytes without blocking (pipe(7)),
  * which is all that can be relied on where the descriptor is shared with others and must stay as it
  * is. */
-static ssize_t write_some(const struct audit *audit, const char *bytes, size_t len)
+static ssize_t write_some(struct audit *audit, const char *bytes, size_t len)
 {
-    if (audit->regular)
+    if (audit->sink == SINK_FILE)
         return write(audit->fd, bytes, len);
-    struct pollfd ready = {.fd = audit->fd, .events = POLLOUT};
-    int n = poll(&ready, 1, STALL_MS);
-    if (n == 0)
-        errno = EAGAIN;
-    if (n <= 0)
+    if (audit->sink != SINK_PIPE)
+        return send_some(audit, bytes, len);
+    if (!wait_writable(audit->fd))
         return -1;
     return write(audit->fd, bytes, len < PIPE_BUF ? len : PIPE_BUF);
 }
@@ -376,11 +450,21 @@ static bool untear(struct audit *audit)
     if (torn == 0)
         return false;
     struct stat st;
-    if (!audit->regular || fstat(audit->fd, &st) != 0 || st.st_size < (off_t)torn ||
-        ftruncate(audit->fd, st.st_size - (off_t)torn) != 0)
+    const bool gone = audit->fd < 0; /* with the connection that had it */
+    if (!gone && (audit->sink != SINK_FILE || fstat(audit->fd, &st) != 0 ||
+                  st.st_size < (off_t)torn || ftruncate(audit->fd, st.st_size - (off_t)torn) != 0))
         return true;
     audit->sent = start;
     return false;
+}
+
+/* This record is never going to be written. */
+static void give_up(struct audit *audit, struct entry *entry)
+{
+    tell(audit, entry, !audit->required);
+    atomic_fetch_sub(&audit->queued, entry_cost(entry));
+    atomic_fetch_add(&audit->lost, 1);
+    entry->len = SIZE_MAX; /* dropped; compact() leaves it out */
 }
 
 /* The log cannot be written: nobody is to wait for that. With audit-required, records of requests
@@ -391,12 +475,10 @@ static void release_waiters(struct audit *audit, struct batch *batch, size_t fro
         struct entry *entry = &batch->entries[i];
         if (entry->written == NULL)
             continue;
-        tell(audit, entry, !audit->required);
-        if (audit->required) {
-            atomic_fetch_sub(&audit->queued, entry_cost(entry));
-            atomic_fetch_add(&audit->lost, 1);
-            entry->len = SIZE_MAX; /* dropped; compact() leaves it out */
-        }
+        if (audit->required)
+            give_up(audit, entry);
+        else
+            tell(audit, entry, true);
     }
 }
 
@@ -506,9 +588,14 @@ static bool write_batch(struct audit *audit)
     for (;;) {
         uint64_t lost = add_lost_record(audit);
         format_batch(audit);
-        bool sent = send_lines(audit);
+        bool sent = send_lines(audit), too_long = false;
         while (!sent) {
             int cause = errno;
+            too_long = cause == EMSGSIZE;
+            if (too_long) {
+                give_up(audit, &audit->batch.entries[audit->finished]);
+                break;
+            }
             begin_failing(audit, cause);
             bool torn = untear(audit);
             release_waiters(audit, &audit->batch, audit->finished + torn);
@@ -529,9 +616,9 @@ static bool write_batch(struct audit *audit)
         if (lost != audit->lost_reported)
             drop_last(audit); /* the record of losses, which is made anew with a higher count */
         compact(&audit->batch, audit->finished);
-        if (!sent && !pause_failing(audit, pause_ms, &close_deadline))
+        if (!sent && !too_long && !pause_failing(audit, pause_ms, &close_deadline))
             return false;
-        if (!sent && audit->regular && pause_ms < RETRY_LAST_MS)
+        if (!sent && audit->sink == SINK_FILE && pause_ms < RETRY_LAST_MS)
             pause_ms *= 2;
         reopen_if_asked(audit);
     }
@@ -595,7 +682,7 @@ static int choose_log(struct audit *audit, struct srt_err *err)
     if (fstat(STDERR_FILENO, &st) != 0)
         return srt_err_set(err, "audit-log stderr: %s", strerror(errno));
     audit->fd = STDERR_FILENO;
-    audit->regular = S_ISREG(st.st_mode);
+    audit->sink = S_ISREG(st.st_mode) ? SINK_FILE : SINK_PIPE;
     return 0;
 }
 

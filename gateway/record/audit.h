@@ -20,7 +20,7 @@
 struct audit;
 
 struct audit_config {
-    const char *path; /* or "stderr", "none" */
+    const char *path; /* or "stderr", "none", "unix:/path": a collector's stream or datagrams */
     bool required;
     bool squid;         /* squid's access.log instead of JSON; live readers get JSON all the same */
     size_t queue_bytes; /* bound of what waits; 0 = AUDIT_QUEUE_BYTES */

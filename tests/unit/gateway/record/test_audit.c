@@ -11,10 +11,14 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
 
 /* A folder of its own for each test, and a log in it. */
 struct place {
@@ -414,12 +418,168 @@ static void an_observer_sees_whole_lines(void **state)
     free((void *)(uintptr_t)last.p);
 }
 
+/* A collector at the log's path. */
+static int collect(const char *path, int type)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    struct timeval patience = {.tv_sec = 20};
+    snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", path);
+    unlink(path);
+    int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)), 0);
+    if (type == SOCK_STREAM)
+        assert_int_equal(listen(fd, 8), 0);
+    return fd;
+}
+
+static struct audit *open_socket_audit(const struct place *place, bool required, size_t queue)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "unix:%s", place->log);
+    return open_audit(path, required, queue);
+}
+
+static long long received_seq(int fd)
+{
+    char text[1024];
+    ssize_t len = recv(fd, text, sizeof(text), 0);
+    assert_true(len > 0);
+    json_t *record = json_loadb(text, (size_t)len, 0, NULL);
+    assert_non_null(record);
+    assert_int_not_equal(text[len - 1], '\n');
+    long long seq = json_integer_value(json_object_get(record, "seq"));
+    json_decref(record);
+    return seq;
+}
+
+static void a_datagram_is_a_record(void **state)
+{
+    const struct place *place = *state;
+    bool go = false;
+    int collector = collect(place->log, SOCK_DGRAM);
+    struct audit *audit = open_socket_audit(place, true, 0);
+    assert_true(submit_and_wait(audit, "\"kind\":\"close\",\"id\":\"a\"", &go));
+    assert_true(go);
+    submit(audit, "\"kind\":\"close\",\"id\":\"b\"");
+    assert_int_equal(received_seq(collector), 0);
+    assert_int_equal(received_seq(collector), 1);
+
+    /* It restarts: nobody waits for that, and what comes later arrives with its number. */
+    close(collector);
+    submit(audit, "\"kind\":\"close\",\"id\":\"c\"");
+    while (audit_healthy(audit))
+        sched_yield();
+    assert_false(submit_and_wait(audit, "\"kind\":\"decision\"", &go));
+    collector = collect(place->log, SOCK_DGRAM);
+    assert_int_equal(received_seq(collector), 2);
+    assert_int_equal(received_seq(collector), 3); /* the one that was refused, as lost */
+    audit_close(audit);
+    close(collector);
+}
+
+static void a_record_that_no_datagram_holds_is_lost_and_the_next_is_not(void **state)
+{
+    const struct place *place = *state;
+    enum { TOO_LONG = 4 << 20 };
+    bool go = true;
+    int collector = collect(place->log, SOCK_DGRAM);
+    struct audit *audit = open_socket_audit(place, true, 0);
+    char *fields = malloc(TOO_LONG + 1);
+    memset(fields, 'x', TOO_LONG);
+    fields[TOO_LONG] = '\0';
+    memcpy(fields, "\"a\":\"", 5);
+    fields[TOO_LONG - 1] = '"';
+    assert_true(submit_and_wait(audit, fields, &go));
+    assert_false(go);
+    assert_true(audit_healthy(audit));
+    free(fields);
+    assert_int_equal(received_seq(collector), 0);
+    assert_true(submit_and_wait(audit, "\"kind\":\"close\"", &go));
+    assert_true(go);
+    assert_int_equal(audit_lost(audit), 1);
+    audit_close(audit);
+    close(collector);
+}
+
+static void a_stream_gets_whole_lines_from_each_connection(void **state)
+{
+    const struct place *place = *state;
+    int listener = collect(place->log, SOCK_STREAM);
+    struct audit *audit = open_socket_audit(place, false, 64 << 10);
+    int first = accept(listener, NULL, NULL);
+    /* One that does not read: what has room waits, the rest is counted, nobody is held up. */
+    while (audit_waits(audit))
+        (void)audit_submit(audit, STR("\"kind\":\"close\",\"id\":\"01J00000000000000000000000\""),
+                           NULL, NULL, 0);
+    const uint64_t lost = audit_lost(audit);
+    while (audit_lost(audit) == lost)
+        (void)audit_submit(audit, STR("\"kind\":\"close\""), NULL, NULL, 0);
+    char byte;
+    assert_int_equal(recv(first, &byte, 1, 0), 1);
+    assert_int_equal(byte, '{');
+    close(first);
+    int second = accept(listener, NULL, NULL);
+    assert_true(second >= 0);
+    autofclose FILE *lines = fdopen(second, "r");
+    char line[512];
+    long long seq = -1;
+    bool told = false;
+    while (!told && fgets(line, sizeof(line), lines) != NULL) {
+        json_t *record = json_loads(line, 0, NULL);
+        assert_non_null(record);
+        long long next = json_integer_value(json_object_get(record, "seq"));
+        assert_true(seq < 0 || next == seq + 1);
+        seq = next;
+        told = strcmp(json_string_value(json_object_get(record, "kind")), "lost") == 0;
+        json_decref(record);
+    }
+    assert_true(told);
+    audit_close(audit);
+    close(listener);
+}
+
+static void a_collector_that_is_not_there_is_refused_at_the_start(void **state)
+{
+    const struct place *place = *state;
+    struct srt_err err;
+    char path[128];
+    snprintf(path, sizeof(path), "unix:%s", place->log);
+    struct audit_config config = {.path = path, .required = true};
+    assert_null(audit_open(&config, &err));
+    assert_non_null(strstr(err.text, path));
+}
+
+static void in_the_squid_format_readers_get_json(void **state)
+{
+    const struct place *place = *state;
+    struct srt_err err;
+    struct audit_config config = {.path = place->log, .required = true, .squid = true};
+    struct audit *audit = audit_open(&config, &err);
+    assert_non_null(audit);
+    assert_true(audit_wants_squid(audit));
+    submit(audit, "\"kind\":\"reload\"");
+    assert_true(
+        audit_submit_request(audit, STR("\"kind\":\"close\""), STR("     7 - X\n"), NULL, NULL, 0));
+    audit_close(audit);
+    char line[256];
+    autofclose FILE *file = fopen(place->log, "r");
+    assert_non_null(fgets(line, sizeof(line), file));
+    assert_string_equal(strchr(line, ' '), "      7 - X\n");
+    assert_null(fgets(line, sizeof(line), file));
+}
+
 #define CASE(test) cmocka_unit_test_setup_teardown(test, make_place, drop_place)
 
 int main(void)
 {
     signal(SIGXFSZ, SIG_IGN);
     const struct CMUnitTest tests[] = {
+        CASE(a_datagram_is_a_record),
+        CASE(a_record_that_no_datagram_holds_is_lost_and_the_next_is_not),
+        CASE(a_stream_gets_whole_lines_from_each_connection),
+        CASE(a_collector_that_is_not_there_is_refused_at_the_start),
+        CASE(in_the_squid_format_readers_get_json),
         CASE(a_record_is_one_line_with_time_and_number),
         CASE(a_missing_directory_is_refused),
         CASE(none_takes_everything_and_nobody_waits),
