@@ -1,9 +1,9 @@
 /*
  * block-list: names from files of millions.
  *
- * A name costs its bytes and eight more: a rule would cost a cache line. The hash is a polynomial
- * over a prime field at a random point, as in filters/index.c and for the same reasons: nobody can
- * make names collide, and every suffix of a name is hashed in one pass from its end.
+ * A name costs its bytes and at most 17 more: a rule would cost a cache line. The hash is a
+ * polynomial over a prime field at a random point, as in filters/index.c and for the same reasons:
+ * nobody can make names collide, and every suffix of a name is hashed in one pass from its end.
  */
 #include "config/value.h"
 #include "dns/name.h"
