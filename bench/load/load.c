@@ -292,5 +292,7 @@ int main(int argc, char **argv)
            words[mode], (unsigned long long)wanted, (unsigned long long)failed, clients, seconds,
            took[wanted / 2] * 1e6, took[wanted * 99 / 100] * 1e6,
            (unsigned long long)(mode == DOWN || mode == UP ? bytes * clients : 0));
+    free(all);
+    free(took);
     return failed == 0 ? 0 : 1;
 }

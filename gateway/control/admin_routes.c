@@ -296,6 +296,31 @@ static void put_bytes(const struct workers_stats *stats, struct json *out)
     metrics_sample(out, name, down, (double)stats->bytes_down);
 }
 
+static void put_timings(const struct workers_stats *stats, struct json *out)
+{
+    static const struct {
+        const char *name, *help, *words[2];
+    } rows[TIMING_COUNT] = {
+        [TIMING_DECISION] = {"srt_gateway_decision_seconds",
+                             "What judging a request by its policy took.",
+                             {"allow", "deny"}},
+        [TIMING_DNS] = {"srt_gateway_dns_seconds",
+                        "What looking a name up took, from the cache too.",
+                        {"ok", "failed"}},
+        [TIMING_CONNECT] = {"srt_gateway_connect_seconds",
+                            "What connecting to a target took.",
+                            {"ok", "failed"}},
+    };
+    for (size_t i = 0; i < TIMING_COUNT; i++) {
+        metrics_family(out, rows[i].name, "histogram", rows[i].help);
+        for (size_t refused = 0; refused < 2; refused++) {
+            const struct metrics_label labels[] = {{"result", rows[i].words[refused]},
+                                                   {NULL, NULL}};
+            metrics_histogram(out, rows[i].name, labels, &stats->timings[i][refused]);
+        }
+    }
+}
+
 static void put_configuration(const struct gateway *gateway, struct json *out)
 {
     const struct metrics_label build[] = {{"version", SRT_VERSION}, {NULL, NULL}};
@@ -321,6 +346,7 @@ static void get_metrics(const struct admin_request *request)
     put_configuration(gateway, &out);
     put_requests(&stats, &out);
     put_bytes(&stats, &out);
+    put_timings(&stats, &out);
     metrics_single(&out, "srt_gateway_connections_total", "counter", "Client connections accepted.",
                    (double)stats.connections_total);
     metrics_single(&out, "srt_gateway_connections", "gauge", "Client connections open.",

@@ -61,6 +61,46 @@ void metrics_single(struct json *out, const char *name, const char *type, const 
     metrics_sample(out, name, NULL, value);
 }
 
+static const struct {
+    uint64_t ns;
+    const char *seconds;
+} bounds[METRICS_BUCKETS - 1] = {
+    {10000, "1e-05"},      {50000, "5e-05"},   {100000, "0.0001"},  {500000, "0.0005"},
+    {1000000, "0.001"},    {5000000, "0.005"}, {10000000, "0.01"},  {50000000, "0.05"},
+    {100000000, "0.1"},    {500000000, "0.5"}, {1000000000, "1.0"}, {5000000000, "5.0"},
+    {10000000000, "10.0"},
+};
+
+size_t metrics_bucket(uint64_t ns)
+{
+    size_t bucket = 0;
+    while (bucket < METRICS_BUCKETS - 1 && ns > bounds[bucket].ns)
+        bucket++;
+    return bucket;
+}
+
+void metrics_histogram(struct json *out, const char *name, const struct metrics_label *labels,
+                       const struct metrics_histogram *histogram)
+{
+    struct metrics_label with_bound[5] = {0};
+    char sample[128];
+    size_t count = 0;
+    uint64_t sum = 0;
+    for (; labels != NULL && labels[count].name != NULL && count < 3; count++)
+        with_bound[count] = labels[count];
+    snprintf(sample, sizeof(sample), "%s_bucket", name);
+    for (size_t i = 0; i < METRICS_BUCKETS; i++) {
+        const bool last = i == METRICS_BUCKETS - 1;
+        sum += histogram->buckets[i];
+        with_bound[count] = (struct metrics_label){"le", last ? "+Inf" : bounds[i].seconds};
+        metrics_sample(out, sample, with_bound, (double)sum);
+    }
+    snprintf(sample, sizeof(sample), "%s_sum", name);
+    metrics_sample(out, sample, labels, (double)histogram->sum_ns / 1e9);
+    snprintf(sample, sizeof(sample), "%s_count", name);
+    metrics_sample(out, sample, labels, (double)sum);
+}
+
 static double seconds(struct timeval time)
 {
     return (double)time.tv_sec + (double)time.tv_usec / 1e6;

@@ -113,6 +113,9 @@ struct worker_counters {
     worker_counter bytes_up, bytes_down;
     worker_counter requests[FRONT_COUNT][OUTCOME_COUNT];
     worker_counter accept_pauses;
+    struct {
+        worker_counter buckets[METRICS_BUCKETS], sum_ns;
+    } timings[TIMING_COUNT][2];
 };
 
 struct worker {

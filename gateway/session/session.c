@@ -1235,8 +1235,36 @@ static const struct step_row step_rows[STEP_COUNT] = {
     [STEP_CLOSE] = {"CLOSE", NULL, NULL, NULL, NULL},
 };
 
+static bool is_timed(enum step step)
+{
+    return step == STEP_JUDGE || step == STEP_RESOLVE || step == STEP_CONNECT;
+}
+
+/* What the step that is left was for took this long. One that its client did not wait for says
+ * nothing, nor one that had nothing to do. */
+static void count_time(struct session *s, enum step next, int64_t now)
+{
+    const bool idle = (s->step == STEP_RESOLVE && s->request.target.is_addr) ||
+                      (s->step == STEP_CONNECT && s->http != NULL && s->http->reused);
+    if (idle || next == STEP_CLOSE || next == STEP_LEAVE)
+        return;
+    const enum timing timing = s->step == STEP_JUDGE     ? TIMING_DECISION
+                               : s->step == STEP_RESOLVE ? TIMING_DNS
+                                                         : TIMING_CONNECT;
+    const uint64_t took = now > s->entered_ns ? (uint64_t)(now - s->entered_ns) : 0;
+    const bool refused = next == STEP_REFUSE;
+    counter_add(&s->worker->counters.timings[timing][refused].buckets[metrics_bucket(took)], 1);
+    counter_add(&s->worker->counters.timings[timing][refused].sum_ns, took);
+}
+
 static void set_step(struct session *s, enum step step)
 {
+    if (is_timed(s->step) || is_timed(step)) {
+        const int64_t now = monotonic_ns();
+        if (is_timed(s->step))
+            count_time(s, step, now);
+        s->entered_ns = now;
+    }
     if (s->worker->trace)
         log_line("worker %u session %llu: %s -> %s", s->worker->index,
                  (unsigned long long)s->number, step_rows[s->step].name, step_rows[step].name);

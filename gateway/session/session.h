@@ -69,13 +69,14 @@ struct session {
     struct stream client, upstream;
     ev_io client_io, upstream_io;
     ev_timer timer;
-    double timer_at;   /* when it fires; 0 = it does not */
-    double entered;    /* the step at hand */
-    double active;     /* a byte moved */
-    double began;      /* the head, handshake or hello at hand; 0 = its first byte has not come */
-    double client_fin; /* seen during an exchange; 0 = not */
-    unsigned turns;    /* requests read in this run */
-    bool yields;       /* the rest is for the next turn of the loop */
+    double timer_at;    /* when it fires; 0 = it does not */
+    double entered;     /* the step at hand */
+    int64_t entered_ns; /* the same by another clock, of steps that are timed */
+    double active;      /* a byte moved */
+    double began;       /* the head, handshake or hello at hand; 0 = its first byte has not come */
+    double client_fin;  /* seen during an exchange; 0 = not */
+    unsigned turns;     /* requests read in this run */
+    bool yields;        /* the rest is for the next turn of the loop */
 
     const struct proto *proto; /* NULL until the first byte has decided */
     bool proxy_header_done;

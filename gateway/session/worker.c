@@ -487,6 +487,17 @@ static uint64_t read_counter(const worker_counter *counter)
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
+static void add_timings(const struct worker_counters *counters, struct workers_stats *out)
+{
+    for (size_t timing = 0; timing < TIMING_COUNT; timing++)
+        for (size_t refused = 0; refused < 2; refused++) {
+            struct metrics_histogram *sum = &out->timings[timing][refused];
+            for (size_t i = 0; i < METRICS_BUCKETS; i++)
+                sum->buckets[i] += read_counter(&counters->timings[timing][refused].buckets[i]);
+            sum->sum_ns += read_counter(&counters->timings[timing][refused].sum_ns);
+        }
+}
+
 void workers_stats(const struct workers *team, struct workers_stats *out)
 {
     *out = (struct workers_stats){0};
@@ -502,6 +513,7 @@ void workers_stats(const struct workers *team, struct workers_stats *out)
         out->bytes_up += read_counter(&counters->bytes_up);
         out->bytes_down += read_counter(&counters->bytes_down);
         out->accept_pauses += read_counter(&counters->accept_pauses);
+        add_timings(counters, out);
         for (size_t front = 0; front < FRONT_COUNT; front++)
             for (size_t outcome = 0; outcome < OUTCOME_COUNT; outcome++)
                 out->requests[front][outcome] += read_counter(&counters->requests[front][outcome]);

@@ -13,6 +13,7 @@
 #include "filters/outcome.h"
 #include "filters/rule.h"
 #include "record/audit.h"
+#include "record/metrics.h"
 #include "session/listener.h"
 #include "session/snapshot.h"
 #include "srt/err.h"
@@ -96,13 +97,22 @@ void workers_tunnels(struct workers *workers, workers_tunnels_fn *done, void *ar
 typedef void workers_cut_fn(void *arg, bool found);
 void workers_cut(struct workers *workers, const char *id, workers_cut_fn *done, void *arg);
 
+/* How long things took that a request waits for. */
+enum timing {
+    TIMING_DECISION, /* rules and filters */
+    TIMING_DNS,      /* of names, from the cache too */
+    TIMING_CONNECT,  /* new connections */
+    TIMING_COUNT,
+};
+
 /* Sums over the workers, read without stopping them. */
 struct workers_stats {
     uint64_t connections_total, connections_open;
     uint64_t tunnels_open; /* tunnels and exchanges in progress */
     uint64_t bytes_up, bytes_down;
     uint64_t requests[FRONT_COUNT][OUTCOME_COUNT];
-    uint64_t accept_pauses; /* times that descriptors ran out */
+    uint64_t accept_pauses;                            /* times that descriptors ran out */
+    struct metrics_histogram timings[TIMING_COUNT][2]; /* [1]: it ended in a refusal */
 };
 void workers_stats(const struct workers *workers, struct workers_stats *out);
 

@@ -35,6 +35,27 @@ static void large_counts_are_written_in_full(void **state)
     is(&out, "x 123456789012345\n");
 }
 
+static void a_histogram_counts_up_to_each_bound(void **state)
+{
+    (void)state;
+    struct json out = {0};
+    struct metrics_histogram histogram = {.sum_ns = 1500000000};
+    const struct metrics_label labels[] = {{"result", "ok"}, {0}};
+    const uint64_t durations[] = {0, 10000, 10001, 20000000000};
+    for (size_t i = 0; i < sizeof(durations) / sizeof(durations[0]); i++)
+        histogram.buckets[metrics_bucket(durations[i])]++;
+    metrics_histogram(&out, "x_seconds", labels, &histogram);
+    json_append(&out, (struct str){"", 1});
+    assert_ptr_equal(strstr(out.data, "x_seconds_bucket{result=\"ok\",le=\"1e-05\"} 2\n"
+                                      "x_seconds_bucket{result=\"ok\",le=\"5e-05\"} 3\n"),
+                     out.data);
+    assert_non_null(strstr(out.data, "x_seconds_bucket{result=\"ok\",le=\"10.0\"} 3\n"
+                                     "x_seconds_bucket{result=\"ok\",le=\"+Inf\"} 4\n"
+                                     "x_seconds_sum{result=\"ok\"} 1.5\n"
+                                     "x_seconds_count{result=\"ok\"} 4\n"));
+    json_free(&out);
+}
+
 static void the_process_has_its_standard_families(void **state)
 {
     (void)state;
@@ -60,6 +81,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_family_is_announced_and_its_samples_follow),
         cmocka_unit_test(large_counts_are_written_in_full),
+        cmocka_unit_test(a_histogram_counts_up_to_each_bound),
         cmocka_unit_test(the_process_has_its_standard_families),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
