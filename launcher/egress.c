@@ -264,7 +264,8 @@ static int wait_attached(struct egress *egress, struct srt_err *err)
         if (type == NULL || strcmp(type, "attached") != 0)
             result = srt_err_set(err, "the gateway refuses this sandbox: %.900s",
                                  message != NULL ? message : "it gave no reason");
-        json_decref(frame);
+        json_decref(egress->attached_frame);
+        egress->attached_frame = frame;
         return result;
     }
 }
@@ -308,6 +309,11 @@ int egress_attach(struct egress *egress, const struct egress_options *options, i
     return egress_attach_again(egress, err);
 }
 
+const json_t *egress_places(const struct egress *egress, const char *list)
+{
+    return json_object_get(egress->attached_frame, list);
+}
+
 int egress_update(struct egress *egress, uint64_t serial, const char *network_json,
                   struct srt_err *err)
 {
@@ -333,8 +339,10 @@ void egress_close(struct egress *egress)
         close(egress->listener);
     egress->listener = -1;
     end_private(egress);
+    json_decref(egress->attached_frame);
     free(egress->network_json);
     free(egress->in);
+    egress->attached_frame = NULL;
     egress->network_json = NULL;
     egress->in = NULL;
     egress->in_capacity = 0;

@@ -33,6 +33,7 @@ struct egress {
     pid_t gateway;  /* private; 0 = none */
     char *in;       /* bytes of a frame that is not complete */
     size_t in_len, in_capacity;
+    json_t *attached_frame; /* the gateway's last "attached" */
     unsigned private_starts;
     bool attached;
 };
@@ -44,6 +45,10 @@ int egress_listen(void *unused, const struct inside *inside, struct inside_gift 
 /* Takes `listener`. Returns when the gateway has said "attached". */
 int egress_attach(struct egress *egress, const struct egress_options *options, int listener,
                   struct srt_err *err);
+
+/* The places that the gateway wants kept out of the sandbox's reach, by the name of their list
+ * ("hide", "protect"): an array of strings, or NULL. Lives until the next attach. */
+const json_t *egress_places(const struct egress *egress, const char *list);
 
 /* After the connection was lost: one try, -1 when it has to be tried again later. A private gateway
  * is started anew a few times; after that the sandbox has no way out. */

@@ -452,6 +452,30 @@ static char **list_sockets(const struct launch *launch)
     return sockets;
 }
 
+/* Only the gateway knows where its files and sockets are. */
+static int guard_gateway(struct launch *launch, const struct egress *egress)
+{
+    static const struct {
+        const char *list;
+        enum fence_verb verb;
+    } rows[] = {{"hide", FENCE_HIDE_SECRET}, {"protect", FENCE_DENY_WRITE}};
+    struct srt_err err;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const json_t *places = egress_places(egress, rows[i].list);
+        for (size_t j = 0; j < json_array_size(places); j++) {
+            const char *path = json_string_value(json_array_get(places, j));
+            if (path == NULL || path[0] != '/')
+                return fail("the gateway names a place that is not an absolute path");
+            if (rules_guard(&launch->fence, rows[i].verb, path, "protected: the gateway",
+                            &launch->notes, &err) != 0)
+                return fail("%s", err.text);
+        }
+    }
+    fence_plan_free(&launch->plan);
+    fence_plan_make(&launch->plan, &launch->fence);
+    return 0;
+}
+
 static int run_inside(struct launch *launch, struct bwrap *bwrap, struct egress *egress)
 {
     struct srt_err err;
@@ -459,7 +483,8 @@ static int run_inside(struct launch *launch, struct bwrap *bwrap, struct egress 
     autofree char *network =
         launch->settings->network_json != NULL ? strdup(launch->settings->network_json) : NULL;
     read_first_policy(&control, &network);
-    if (launch->way_out && open_way_out(launch, bwrap, egress, network) != 0)
+    if (launch->way_out &&
+        (open_way_out(launch, bwrap, egress, network) != 0 || guard_gateway(launch, egress) != 0))
         return EXIT_FAILED;
     struct mounts_job mounts = {
         .plan = &launch->plan,

@@ -480,3 +480,12 @@ int rules_build(struct fence *fence, const struct settings *settings,
     fence_seal(fence);
     return result;
 }
+
+int rules_guard(struct fence *fence, enum fence_verb verb, const char *absolute,
+                const char *setting, struct rules_notes *notes, struct srt_err *err)
+{
+    struct build build = {.fence = fence, .notes = notes, .err = err};
+    int result = add_place(&build, verb, absolute, setting);
+    fence_seal(fence);
+    return result;
+}

@@ -26,6 +26,10 @@ struct rules_world {
 
 int rules_build(struct fence *fence, const struct settings *settings,
                 const struct rules_world *world, struct rules_notes *notes, struct srt_err *err);
+/* One more place that the sandbox must not reach (FENCE_HIDE_SECRET, FENCE_DENY_WRITE), for a fence
+ * that has been built. */
+int rules_guard(struct fence *fence, enum fence_verb verb, const char *absolute,
+                const char *setting, struct rules_notes *notes, struct srt_err *err);
 void rules_notes_free(struct rules_notes *notes);
 
 #endif

@@ -21,6 +21,7 @@ struct watch;
 struct gateway {
     struct ev_loop *loop;
     const char *config_path; /* NULL: private */
+    const char *audit_path;  /* or "stderr" or "none" */
     struct audit *audit;
     struct snapshot *snapshot;   /* in force */
     struct listener **listeners; /* one for each of snapshot->config->listens */

@@ -194,6 +194,7 @@ static int open_audit(struct run *run)
                                  .squid = config->audit_format == AUDIT_SQUID};
     if (run->private_fd >= 0)
         audit.path = run->audit_log != NULL ? run->audit_log : "none";
+    gateway->audit_path = audit.path;
     gateway->audit = audit_open(&audit, &err);
     if (gateway->audit == NULL) {
         log_line("%s", err.text);

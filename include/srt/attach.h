@@ -15,7 +15,11 @@
  *   update   {"type":"update","serial":N,"network":{...}}          replaces the narrowing
  *
  *  gateway -> launcher
- *   attached {"type":"attached","sandbox":"npm-41-...","policy":"build","generation":7}
+ *   attached {"type":"attached","sandbox":"npm-41-...","policy":"build","generation":7,
+ *             "hide":["/etc/gw/gateway.ini", ...],"protect":["/etc/gw/conf.d", ...]}
+ *            absolute names of what the gateway lives on, both optional: a launcher keeps the sandbox
+ *            from reading and changing the former (configuration, secrets, audit log, control and
+ *            admin sockets) and from changing the latter (rule lists, directories of includes)
  *   refused  {"type":"refused","message":"..."}                    and the connection is closed
  *   updated  {"type":"updated","serial":N,"generation":8}          the narrowing is in force everywhere
  *   rejected {"type":"rejected","serial":N,"message":"..."}        nothing changed
