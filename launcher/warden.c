@@ -20,6 +20,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/uio.h>
@@ -39,6 +40,10 @@ enum {
     TTY_MAJOR = 5,         /* /dev/tty, /dev/console, /dev/ptmx */
     MOVE_SEARCH_MS = 2000, /* for a directory that gets a name which begins a protected one */
 };
+
+/* Answers besides 0 and errors: the reply has been sent, and the kernel is to run the call itself.
+ */
+enum { ANSWERED = 1, RUN_IT = 2 };
 
 /* One call that is being answered. Everything it needs of the caller is taken before `check`. */
 struct call {
@@ -73,6 +78,18 @@ static void spot_close(struct spot *spot)
 
 #define autospot __attribute__((cleanup(spot_close)))
 #define SPOT_NONE ((struct spot){.dir = -1})
+
+/* The rights of the user and nothing more, except to look into the caller. Without this a file that
+ * the caller may not open could be opened for it. */
+static bool set_rights(bool look_into_callers)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct caps[2] = {0};
+    if (look_into_callers)
+        caps[CAP_TO_INDEX(CAP_SYS_PTRACE)].effective = CAP_TO_MASK(CAP_SYS_PTRACE);
+    caps[CAP_TO_INDEX(CAP_SYS_PTRACE)].permitted = CAP_TO_MASK(CAP_SYS_PTRACE);
+    return syscall(SYS_capset, &header, caps) == 0;
+}
 
 /* ---- the caller ---- */
 
@@ -433,6 +450,48 @@ static bool may_move_into(struct call *call, const struct spot *from, const char
            moved.allowed;
 }
 
+/* ---- guards without mounts ----
+ *
+ * A mount goes with the file that it lies on: when somebody outside replaces a guarded file, as git
+ * and editors do by renaming, the new one lies bare. So what exists is judged here, too, and not
+ * only by the mounts. */
+
+static bool is_mount_point(const struct spot *spot)
+{
+    struct statx st;
+    return statx(spot->dir, spot->name, AT_SYMLINK_NOFOLLOW, 0, &st) == 0 &&
+           (st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+}
+
+static bool same_mount(int a, int b)
+{
+    struct statx x, y;
+    return statx(a, "", AT_EMPTY_PATH, STATX_MNT_ID, &x) == 0 &&
+           statx(b, "", AT_EMPTY_PATH, STATX_MNT_ID, &y) == 0 && x.stx_mnt_id == y.stx_mnt_id;
+}
+
+/* Where an open file is, and whether it may be changed there. What has no name left, or is one of
+ * the streams that the caller of srt-launch gave, is not guarded. */
+static bool may_change(const struct ward *ward, int fd, char path[PATH_MAX],
+                       struct fence_view *view)
+{
+    char link[32];
+    struct stat st, stream;
+    *view = (struct fence_view){.writable = true};
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_nlink == 0)
+        return true;
+    for (int i = 0; i < 3; i++)
+        if (fstat(i, &stream) == 0 && stream.st_dev == st.st_dev && stream.st_ino == st.st_ino)
+            return true;
+    snprintf(link, sizeof(link), "self/fd/%d", fd);
+    ssize_t len = readlinkat(ward->host_proc, link, path, PATH_MAX - 1);
+    path[len > 0 ? len : 0] = '\0';
+    if (path[0] != '/' || is_private(path))
+        return true;
+    *view = fence_view(ward->fence, path);
+    return view->writable;
+}
+
 /* ---- open ---- */
 
 static int64_t errno_of(int result)
@@ -447,7 +506,7 @@ static int64_t give(const struct call *call, int fd, uint64_t flags)
                                        .srcfd = (uint32_t)fd,
                                        .newfd_flags = (flags & O_CLOEXEC) != 0 ? O_CLOEXEC : 0};
     int given = ioctl(call->ward->listener, SECCOMP_IOCTL_NOTIF_ADDFD, &gift);
-    return given < 0 ? -errno : 1; /* 1: answered */
+    return given < 0 ? -errno : ANSWERED;
 }
 
 /* Opening one end of a FIFO waits for the other: not here, where everybody would wait with it. */
@@ -457,7 +516,7 @@ static int64_t open_waiting(struct call *call, const struct spot *spot, int flag
     if (pid < 0)
         return -EAGAIN;
     if (pid > 0)
-        return 1;
+        return ANSWERED;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     int fd = openat(spot->dir, spot->name, flags | nofollow | O_CLOEXEC);
     if (fd < 0 || give(call, fd, (uint64_t)flags) < 0) {
@@ -468,10 +527,48 @@ static int64_t open_waiting(struct call *call, const struct spot *spot, int flag
     _exit(0);
 }
 
+/* What /proc says of a process that does not let others look into it belongs to root. */
+static bool is_closed_process(const struct ward *ward, int fd)
+{
+    char link[32], path[PATH_MAX];
+    struct stat st;
+    snprintf(link, sizeof(link), "self/fd/%d", fd);
+    ssize_t len = readlinkat(ward->host_proc, link, path, sizeof(path) - 1);
+    path[len > 0 ? len : 0] = '\0';
+    bool process = strncmp(path, "/proc/", 6) == 0 && path[6] >= '0' && path[6] <= '9';
+    return process && (fstat(fd, &st) != 0 || st.st_uid != geteuid());
+}
+
+/* The right to look into callers must not open anything for them: with it even the memory of
+ * process 1 could be opened, by its name in /proc or by a link to a descriptor of that file. Giving
+ * it up for a moment is not enough where the caller is in a user namespace below ours, which then
+ * is ours to look into. */
+static int open_plainly(const struct ward *ward, const struct spot *spot, int flags)
+{
+    if (!on_proc(spot->dir))
+        return openat(spot->dir, spot->name, flags);
+    if (!set_rights(false))
+        _exit(1);
+    autoclose int fd = openat(spot->dir, spot->name, flags);
+    int error = errno;
+    if (!set_rights(true))
+        _exit(1);
+    if (fd >= 0 && on_proc(fd) && is_closed_process(ward, fd)) {
+        error = EACCES;
+        close(steal_fd(&fd));
+    }
+    errno = error;
+    return steal_fd(&fd);
+}
+
 /* `nofollow` is 0 only for the kernel's own links in /proc. */
 static int64_t open_existing(struct call *call, const struct spot *spot, int flags, mode_t type,
                              dev_t device, int nofollow)
 {
+    /* A device may be bound to the session of the one who opens it. Without O_CREAT the kernel can
+     * do that: whatever the path leads to by then, no name comes to be. */
+    if ((flags & O_CREAT) == 0 && !S_ISREG(type))
+        return RUN_IT;
     flags &= ~(O_CREAT | O_EXCL);
     if (S_ISDIR(type))
         return -EISDIR;
@@ -494,9 +591,31 @@ static int64_t open_existing(struct call *call, const struct spot *spot, int fla
         if (sessions[0] != sessions[1])
             return -ENXIO;
     }
-    autoclose int fd = openat(spot->dir, spot->name, flags | nofollow | O_NOCTTY | O_CLOEXEC);
+    bool changes = (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
+    autoclose int fd =
+        open_plainly(call->ward, spot, (flags & ~O_TRUNC) | nofollow | O_NOCTTY | O_CLOEXEC);
+    char path[PATH_MAX];
+    struct fence_view view;
+    struct statvfs fs;
+    if (fd < 0 && errno == EACCES && (flags & O_TRUNC) != 0 && fstatvfs(spot->dir, &fs) == 0 &&
+        (fs.f_flag & ST_RDONLY) != 0)
+        return -EROFS; /* which the kernel looks at first where it is asked to cut */
     if (fd < 0)
         return -errno;
+    if (changes && !may_change(call->ward, fd, path, &view)) {
+        report(call, "write", path, EROFS, view.write_setting);
+        return -EROFS;
+    }
+    if ((flags & O_TRUNC) != 0) {
+        /* Now that it is judged, through the kernel's link to the very file. */
+        char link[32];
+        snprintf(link, sizeof(link), "self/fd/%d", fd);
+        int cut = openat(call->ward->host_proc, link, (flags & ~O_NOFOLLOW) | O_NOCTTY | O_CLOEXEC);
+        if (cut < 0)
+            return -errno;
+        close(fd);
+        fd = cut;
+    }
     return give(call, fd, (uint64_t)flags);
 }
 
@@ -523,13 +642,13 @@ static int64_t open_once(struct call *call, struct spot *spot, int flags, mode_t
         spot->slash)
         return -EISDIR;
     if (fstatat(spot->dir, spot->name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
-        if (errno != ENOENT)
+        if (errno != ENOENT || (flags & O_CREAT) == 0)
             return -errno;
         int64_t result = open_new(call, spot, flags, mode);
         *again = result == -EEXIST && (flags & O_EXCL) == 0;
         return result;
     }
-    if ((flags & O_EXCL) != 0)
+    if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL))
         return -EEXIST;
     if (!S_ISLNK(st.st_mode)) {
         int64_t result = open_existing(call, spot, flags, st.st_mode, st.st_rdev, O_NOFOLLOW);
@@ -682,6 +801,11 @@ static int64_t do_link(struct call *call, int old_fd, uint64_t old, int new_fd, 
         return -ENOENT;
     if (!may_create(call, "link", spot.path))
         return -EROFS;
+    /* As the kernel says where a mount lies on the guarded file. */
+    char guarded[PATH_MAX];
+    struct fence_view view;
+    if (!may_change(call->ward, object, guarded, &view))
+        return -EXDEV;
     char link[32];
     snprintf(link, sizeof(link), "self/fd/%d", object);
     return judged(
@@ -706,6 +830,13 @@ static int64_t do_rename(struct call *call, int old_fd, uint64_t old, int new_fd
     if (!may_create(call, "rename", to.path) ||
         (exchange && !may_create(call, "rename", from.path)))
         return -EROFS;
+    /* Between two mounts the kernel says EXDEV, which lets mv copy instead. */
+    struct fence_view source = fence_view(call->ward->fence, from.path);
+    if (!source.writable && !is_private(from.path) && exists(&from) &&
+        same_mount(from.dir, to.dir)) {
+        report(call, "rename", from.path, EROFS, source.write_setting);
+        return is_mount_point(&from) ? -EBUSY : -EROFS;
+    }
     if (!may_move_into(call, &from, to.path) ||
         (exchange && !may_move_into(call, &to, from.path))) {
         report(call, "rename", to.path, EROFS, "protected: what the directory holds");
@@ -720,9 +851,7 @@ static int64_t do_rename(struct call *call, int old_fd, uint64_t old, int new_fd
                                         (unsigned)flags)));
 }
 
-/* ---- calls that change what exists: reported, then run by the kernel ---- */
-
-enum { RUN_IT = 2 };
+/* ---- calls that change what exists: judged, then run by the kernel ---- */
 
 static int64_t look_at(struct call *call, const char *operation, int dir_fd, uint64_t address,
                        bool follow)
@@ -739,13 +868,17 @@ static int64_t look_at(struct call *call, const char *operation, int dir_fd, uin
     const char *path = place.path != NULL ? place.path : spot.path;
     /* A device or a FIFO is not changed by writing into it. */
     bool into = follow && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
+    int64_t result = RUN_IT;
     if (!into && !is_private(path)) {
         struct fence_view view = fence_view(call->ward->fence, path);
-        if (!view.writable)
+        if (!view.writable) {
             report(call, operation, path, EROFS, view.write_setting);
+            /* Where a mount stands the kernel knows the better error. */
+            result = !follow && is_mount_point(&spot) ? RUN_IT : -EROFS;
+        }
     }
     path_place_free(&place);
-    return RUN_IT;
+    return result;
 }
 
 /* ---- Unix sockets by name ---- */
@@ -851,7 +984,7 @@ static int64_t do_connect(struct call *call, int fd, uint64_t address, uint64_t 
                                                   : -EACCES;
     pid_t pid = fork();
     if (pid != 0)
-        return pid < 0 ? -EAGAIN : 1;
+        return pid < 0 ? -EAGAIN : ANSWERED;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     int64_t result =
         fchdir(call->ward->host_proc) == 0 ? errno_of(connect(sock, &to.any, to_len)) : -EACCES;
@@ -881,9 +1014,12 @@ static int64_t do_openat2(struct call *call, const uint64_t *args)
 static int64_t open_or_look(struct call *call, int dir_fd, uint64_t address, uint64_t flags,
                             mode_t mode)
 {
-    /* The flags came in a register, so they cannot change: without O_CREAT no name comes to be. */
-    if ((flags & O_CREAT) == 0 || (flags & O_PATH) != 0)
-        return look_at(call, "write", dir_fd, address, true);
+    /* The flags came in a register, so they cannot change. Neither of these opens what exists for
+     * writing; the unnamed file of O_TMPFILE gets its name by a call that is judged. */
+    if ((flags & O_PATH) != 0 || (flags & (O_DIRECTORY | O_CREAT)) == O_DIRECTORY)
+        return RUN_IT;
+    if ((flags & O_DIRECTORY) != 0)
+        return -EINVAL; /* as since Linux 6.4; before that a file was made */
     return do_open(call, dir_fd, address, flags, mode);
 }
 
@@ -977,22 +1113,9 @@ static _Noreturn void serve(struct ward *ward)
             continue; /* the caller was killed meanwhile */
         struct call call = {.ward = ward, .request = &request};
         int64_t result = dispatch(&call);
-        /* 1: an open that has been answered with its descriptor. */
-        bool opened = result == 1;
-        if (!opened)
-            answer(&call, result == 0 ? 0 : result);
+        if (result != ANSWERED)
+            answer(&call, result);
     }
-}
-
-/* The rights of the user and nothing more, except to look into the caller. Without this a file that
- * the caller may not open could be opened for it. */
-static bool drop_rights(void)
-{
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct caps[2] = {0};
-    caps[CAP_TO_INDEX(CAP_SYS_PTRACE)].effective = CAP_TO_MASK(CAP_SYS_PTRACE);
-    caps[CAP_TO_INDEX(CAP_SYS_PTRACE)].permitted = CAP_TO_MASK(CAP_SYS_PTRACE);
-    return syscall(SYS_capset, &header, caps) == 0;
 }
 
 static _Noreturn void become_warden(const struct inside *inside, const struct fence *fence,
@@ -1005,7 +1128,7 @@ static _Noreturn void become_warden(const struct inside *inside, const struct fe
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
     signal(SIGCHLD, SIG_IGN); /* those who wait for a FIFO reap themselves */
-    if (getppid() != parent || inside_join(inside, INSIDE_MOUNTS, &err) != 0 || !drop_rights())
+    if (getppid() != parent || inside_join(inside, INSIDE_MOUNTS, &err) != 0 || !set_rights(true))
         _exit(1);
     prctl(PR_SET_DUMPABLE, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* the change of rights has cleared it */
