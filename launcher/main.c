@@ -14,6 +14,7 @@
 #include "launcher/options.h"
 #include "launcher/rules.h"
 #include "launcher/stage.h"
+#include "launcher/streams.h"
 #include "launcher/supervise.h"
 #include "launcher/syscalls.h"
 #include "srt/cleanup.h"
@@ -48,6 +49,7 @@ struct launch {
     const char *gateway_socket, *policy, *tmpdir;
     bool way_out;
     bool closed_streams[3];
+    struct streams streams;
     int violations_fd;
     char **env;
     char *shell_words[4];
@@ -486,6 +488,8 @@ static int run_inside(struct launch *launch, struct bwrap *bwrap, struct egress 
     if (launch->way_out &&
         (open_way_out(launch, bwrap, egress, network) != 0 || guard_gateway(launch, egress) != 0))
         return EXIT_FAILED;
+    if (streams_reopen(&launch->streams, &bwrap->inside, &err) != 0)
+        return fail("%s", err.text);
     struct mounts_job mounts = {
         .plan = &launch->plan,
         .tmpdir = launch->tmpdir == private_tmpdir ? private_tmpdir : NULL,
@@ -520,6 +524,7 @@ static int run_inside(struct launch *launch, struct bwrap *bwrap, struct egress 
                                   .sockets = sockets,
                                   .violations = &violations,
                                   .job = &job,
+                                  .streams = launch->streams.fds,
                                   .verbose = launch->options.verbose};
     struct timespec started;
     clock_gettime(CLOCK_REALTIME, &started);
@@ -539,6 +544,8 @@ static int run_inside(struct launch *launch, struct bwrap *bwrap, struct egress 
 static int run(struct launch *launch)
 {
     struct srt_err err;
+    if (streams_look(&launch->streams, &err) != 0)
+        return fail("%s", err.text);
     autofree char *program = bwrap_find(launch->settings->bwrap_path, &launch->fence, &err);
     if (program == NULL)
         return fail("%s", err.text);
@@ -555,6 +562,7 @@ static int run(struct launch *launch)
     bwrap_kill(&bwrap);
     bwrap_wait(&bwrap);
     egress_close(&egress);
+    streams_give_back(&launch->streams);
     return status;
 }
 

@@ -158,12 +158,23 @@ static int send_ready(int sock)
 static int wait_for_go(int sock)
 {
     struct stage_message message = {.word = 0};
-    int job = -1;
-    size_t count = 1;
-    ssize_t len = fds_receive(sock, &message, sizeof(message), &job, &count);
-    if (len != sizeof(message) || message.word != STAGE_GO || count != 1)
+    int fds[4];
+    size_t count = 4, next = 1;
+    ssize_t len = fds_receive(sock, &message, sizeof(message), fds, &count);
+    if (len != sizeof(message) || message.word != STAGE_GO || count == 0)
         _exit(FAILED);
-    return job;
+    for (int fd = 0; fd < 3; fd++) {
+        if ((message.number & 1 << fd) == 0)
+            continue;
+        if (next == count || dup2(fds[next], fd) < 0)
+            _exit(FAILED);
+        if (fds[next] != fd)
+            close(fds[next]);
+        next++;
+    }
+    if (next != count)
+        _exit(FAILED);
+    return fds[0];
 }
 
 static void reset_signals(uint64_t ignored)

@@ -3,9 +3,10 @@
  * say to each other over a SOCK_SEQPACKET pair that nothing else inside holds.
  *
  *   stage -> launcher   READY  with the mount and network namespace as descriptors
- *   launcher -> stage   GO     with the job in a memfd; only this message starts the command, an
- * end of the connection never does stage -> launcher   FAILED (text), NOT_RUN (errno of execve),
- * STOPPED (signal), ENDED (wait status) launcher -> stage   SIGNAL (number), FOREGROUND
+ *   launcher -> stage   GO     with the job in a memfd and streams to use instead; only this
+ * message starts the command, an end of the connection never does stage -> launcher   FAILED
+ * (text), NOT_RUN (errno of execve), STOPPED (signal), ENDED (wait status) launcher -> stage SIGNAL
+ * (number), FOREGROUND
  *
  * The stage filters itself before it starts anything, is not dumpable, reaps, hands signals on, and
  * ends everything when the command or the launcher ends. Failure: FAILED, and the process ends.

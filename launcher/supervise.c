@@ -481,7 +481,15 @@ int supervise_run(struct supervise *run, int job_fd)
         tcgetattr(STDIN_FILENO, &watch.terminal);
 
     struct stage_message go = {.word = STAGE_GO};
-    if (watch.signals < 0 || !fds_send(run->bwrap->sock, &go, sizeof(go), &job_fd, 1)) {
+    int fds[4] = {job_fd};
+    size_t count = 1;
+    for (int fd = 0; fd < 3; fd++) {
+        if (run->streams[fd] < 0)
+            continue;
+        go.number |= 1 << fd;
+        fds[count++] = run->streams[fd];
+    }
+    if (watch.signals < 0 || !fds_send(run->bwrap->sock, &go, sizeof(go), fds, count)) {
         say("the sandbox ended before the command could run");
         bwrap_kill(run->bwrap);
         bwrap_wait(run->bwrap);

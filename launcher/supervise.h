@@ -21,6 +21,7 @@ struct supervise {
     char *const *sockets;      /* that may be connected to; NULL ends */
     struct violations *violations;
     const struct stage_job *job;
+    const int *streams; /* three: what the command gets instead of ours, or -1 */
     bool verbose;
 };
 

@@ -1,0 +1,96 @@
+#include "launcher/streams.h"
+
+#include "srt/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char *const names[] = {"standard input", "standard output", "standard error"};
+
+static char *path_of(int fd)
+{
+    char link[32], path[PATH_MAX];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    ssize_t len = readlink(link, path, sizeof(path) - 1);
+    return len > 0 ? strndup(path, (size_t)len) : NULL;
+}
+
+int streams_look(struct streams *streams, struct srt_err *err)
+{
+    *streams = (struct streams){.fds = {-1, -1, -1}};
+    for (int fd = 0; fd < 3; fd++) {
+        struct stat st;
+        int flags = fcntl(fd, F_GETFL);
+        if (flags < 0 || fstat(fd, &st) != 0)
+            continue;
+        if (S_ISDIR(st.st_mode) || (flags & O_PATH) != 0)
+            return srt_err_set(err,
+                               "%s is a directory or was not opened for use (O_PATH): it would "
+                               "lead out of the sandbox",
+                               names[fd]);
+        /* What has no name left is the command's alone: here-documents, memory. */
+        if (S_ISREG(st.st_mode) && (flags & O_ACCMODE) == O_RDONLY && st.st_nlink > 0 &&
+            (streams->paths[fd] = path_of(fd)) == NULL)
+            return srt_err_set(err, "%s has no path: %s", names[fd], strerror(errno));
+    }
+    return 0;
+}
+
+/* In the child that has joined the sandbox; its own streams are still the caller's. */
+static int reopen(void *context, const struct inside *inside, struct inside_gift *gift,
+                  struct srt_err *err)
+{
+    (void)inside;
+    const struct streams *streams = context;
+    for (int fd = 0; fd < 3; fd++) {
+        struct stat before, after;
+        const char *path = streams->paths[fd];
+        if (path == NULL)
+            continue;
+        autoclose int again = open(path, O_RDONLY | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+        if (again < 0 || fstat(fd, &before) != 0 || fstat(again, &after) != 0 ||
+            before.st_dev != after.st_dev || before.st_ino != after.st_ino)
+            return srt_err_set(err,
+                               "%s is the file %s, which cannot be opened again in the sandbox; "
+                               "hand it over through a pipe: cat FILE | srt-launch ...",
+                               names[fd], path);
+        off_t offset = lseek(fd, 0, SEEK_CUR);
+        if (offset > 0)
+            lseek(again, offset, SEEK_SET);
+        fcntl(again, F_SETFL, fcntl(fd, F_GETFL));
+        gift->fds[gift->count++] = steal_fd(&again);
+    }
+    return 0;
+}
+
+int streams_reopen(struct streams *streams, const struct inside *inside, struct srt_err *err)
+{
+    struct inside_gift gift = {.count = 0};
+    if (streams->paths[0] == NULL && streams->paths[1] == NULL && streams->paths[2] == NULL)
+        return 0;
+    if (inside_do(inside, INSIDE_MOUNTS, reopen, streams, &gift, err) != 0)
+        return -1;
+    size_t next = 0;
+    for (int fd = 0; fd < 3; fd++)
+        if (streams->paths[fd] != NULL && next < gift.count)
+            streams->fds[fd] = gift.fds[next++];
+    return 0;
+}
+
+void streams_give_back(struct streams *streams)
+{
+    for (int fd = 0; fd < 3; fd++) {
+        if (streams->fds[fd] >= 0) {
+            off_t offset = lseek(streams->fds[fd], 0, SEEK_CUR);
+            if (offset >= 0)
+                lseek(fd, offset, SEEK_SET);
+            close(streams->fds[fd]);
+        }
+        free(streams->paths[fd]);
+        streams->fds[fd] = -1;
+        streams->paths[fd] = NULL;
+    }
+}
