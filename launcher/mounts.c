@@ -16,7 +16,7 @@
 
 /* <sys/mount.h> of this C library and <linux/mount.h> exclude each other. */
 int umount2(const char *target, int flags);
-enum { DETACH = 2 }; /* MNT_DETACH */
+enum { DETACH = 2, PRIVATE = 1 << 18 }; /* MNT_DETACH, MS_PRIVATE */
 
 /* Where the tmpfs with the two blanks hangs while the plan is carried out: our own /dev/shm. */
 static const char blanks_dir[] = "/dev/shm";
@@ -240,6 +240,11 @@ int mounts_carry_out(void *context, const struct inside *inside, struct inside_g
         setrlimit(RLIMIT_NOFILE, &files);
     }
     umask(0);
+    /* What the host mounts from now on would come in writable, below any directory. */
+    struct mount_attr apart = {.propagation = PRIVATE};
+    if (syscall(SYS_mount_setattr, AT_FDCWD, "/", AT_RECURSIVE, &apart, sizeof(apart)) != 0)
+        return srt_err_set(err, "the sandbox's mounts cannot be kept apart from the host's: %s",
+                           strerror(errno));
     if (guard_proc(err) != 0)
         return -1;
     if (job->tmpdir != NULL && mkdir(job->tmpdir, 0700) != 0)
