@@ -10,7 +10,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -96,6 +95,8 @@ static int pack_words(const char *const *words, struct srt_err *err)
 
 /* --as-pid-1: no process of bubblewrap's own is left inside, where it would be neither filtered nor
  * protected from the command; the one that waits outside is in our process namespace.
+ * No --die-with-parent: killed between clone() and the message that its child waits for, it would
+ * leave that child waiting for ever. The end of our socket ends process 1, and with it bubblewrap.
  * No new session: job control of the caller's terminal goes on working, and the system call filter
  * refuses what a shared terminal would make possible. */
 static const char *const words_common[] = {
@@ -106,7 +107,6 @@ static const char *const words_common[] = {
     "--unshare-cgroup",
     "--unshare-net",
     "--as-pid-1",
-    "--die-with-parent",
     "--cap-drop",
     "ALL",
     "--ro-bind",
@@ -140,7 +140,6 @@ static _Noreturn void become_bwrap(const struct bwrap_options *options, const st
     /* It shares our process group; what the terminal sends is for the command. */
     for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
         signal(ignored[i], SIG_IGN);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     keep_over_exec(fds->sock);
     keep_over_exec(fds->args);
     keep_over_exec(fds->self);
