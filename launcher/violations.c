@@ -25,6 +25,8 @@ static void clean_line(char *line)
     for (unsigned char *p = (unsigned char *)line; *p != '\0'; p++)
         if (*p < ' ' || *p == 0x7f || *p == '<' || *p == '>')
             *p = ' ';
+        else if (*p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0)
+            p[0] = p[1] = ' '; /* U+0080 to U+009F: terminals take U+009B for ESC [ */
 }
 
 /* srt's meaning: `*` covers every command, other keys are part of it; values are part of the line.

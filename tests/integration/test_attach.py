@@ -101,7 +101,10 @@ class Attaching(AttachCase):
     def test_M01_the_listener_is_the_identity(self):
         self.lab()
         launcher = self.launcher()
-        self.assertEqual(launcher.attach("npm-1"), {"type": "attached", "sandbox": "npm-1", "policy": "main", "generation": 1})
+        answer = launcher.attach("npm-1")
+        places = {"hide": [self.path(name) for name in ("gateway.ini", "audit.jsonl", "control.sock")],
+                  "protect": [self.path("hosts")]}
+        self.assertEqual(answer, {"type": "attached", "sandbox": "npm-1", "policy": "main", "generation": 1, **places})
         tunnel, answer = launcher.connect(self.good.authority)
         self.assertEqual(answer.status, 200)
         tunnel.send("x").expect("x")

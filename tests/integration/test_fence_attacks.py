@@ -1,5 +1,7 @@
 """What a hostile command tries against the fence of srt-launch, each test named after what must hold."""
 import os
+import random
+import select
 import socket
 import subprocess
 import threading
@@ -114,7 +116,184 @@ class GatewayInReach(Fence):
         self.assertTrue(self.gateway_answers())
 
 
-both(globals(), GatewayInReach)
+class Warden(Fence):
+    def test_nothing_is_opened_with_more_rights_than_the_caller_has(self):
+        result = self.run_in("python3", "-c", """
+import os
+names = ["mem", "maps", "environ", "auxv", "fd/0", "fd/3", "cwd/x", "root/x"]
+held = {n: os.open("/proc/1/" + n, os.O_PATH) for n in names[:4]}
+paths = ["/proc/1/" + n for n in names] + ["/proc/1/task/1/mem"] + [f"/proc/self/fd/{f}" for f in held.values()]
+for path in paths:
+    for flags in (os.O_RDONLY, os.O_RDWR):
+        for more in (0, os.O_CREAT, os.O_CREAT | os.O_NOFOLLOW):
+            try:
+                os.open(path, flags | more)
+                print("OPENED", path, flags, more)
+            except OSError:
+                pass
+own = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+print("own", os.write(own, b"500"))
+""")
+        self.assertEqual(result.stdout, "own 3\n", result.stderr)
+
+    def while_running(self, script, change):
+        """Runs the script; `change` is what somebody outside does after it has said go."""
+        self.write("ready", "")
+        os.unlink(os.path.join(self.work, "ready"))
+        self.settings()
+        self.own()
+        process = subprocess.Popen(
+            [self.launch, "-s", os.path.join(self.top, "settings.json"), "--egress", "none", "--", "/bin/sh", "-c",
+             f"echo > ready; read go; {script}"], cwd=self.work, env=self.environment(), stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **self.popen_args())
+        end = time.monotonic() + 60
+        while not os.path.exists(os.path.join(self.work, "ready")) and time.monotonic() < end:
+            time.sleep(0.01)
+        change()
+        self.own()
+        out, err = process.communicate("go\n", timeout=60)
+        return out, err
+
+    def test_guards_hold_for_files_that_are_replaced_outside_meanwhile(self):
+        names = [".git/config", ".bashrc", "no", ".git/hooks/pre-commit"]
+        self.filesystem["denyWrite"] = ["no"]
+        for name in names:
+            self.write(name, "old\n")
+
+        def change():
+            for name in names[:3]:
+                os.replace(self.write(name + ".lock", "new\n"), os.path.join(self.work, name))
+            os.rename(os.path.join(self.work, ".git/hooks"), os.path.join(self.top, "hooks"))
+            self.write(names[3], "new\n")
+
+        out, err = self.while_running(
+            f"for f in {' '.join(names)}; do for do in 'echo x >>$f' ': >$f' ': <>$f && perl -e \"open(F,q(+<),q($f))"
+            " and truncate(F,0) or die\"' 'rm -f $f' 'mv $f moved' 'ln $f linked' 'truncate -s0 $f' 'chmod 777 $f'"
+            " 'ln -sfn /x $f' 'perl -e \"truncate(q($f),0) or die\"' 'mv -T .git/hooks away'"
+            " 'exec 3<$f && echo x >/proc/self/fd/3'; do (eval \"$do\") 2>/dev/null && echo \"DONE $do $f\"; done; done;"
+            " echo end", change)
+        self.assertEqual(out, "end\n", err)
+        for name in names:
+            with open(os.path.join(self.work, name)) as f:
+                self.assertEqual(f.read(), "new\n")
+
+
+class Streams(Fence):
+    def setUp(self):
+        super().setUp()
+        self.given = os.path.join(self.top, "given")
+        with open(self.given, "w") as f:
+            f.write("one\ntwo\nthree\n")
+        os.chmod(self.given, 0o644)
+
+    def test_input_file_stays_as_it_is(self):
+        with open(self.given) as stdin:
+            self.settings()
+            self.own()
+            result = subprocess.run(
+                [self.launch, "-s", self.settings(), "--egress", "none", "--", "/bin/sh", "-c",
+                 "echo x >>/proc/self/fd/0; echo x >/dev/stdin; echo x >&0; truncate -s0 /proc/self/fd/0;"
+                 " chmod 777 /proc/self/fd/0; ln -L /proc/self/fd/0 linked; perl -e 'truncate(STDIN,0)'; cat"],
+                cwd=self.work, env=self.environment(), stdin=stdin, capture_output=True, text=True, **self.popen_args())
+        self.assertEqual(result.stdout, "one\ntwo\nthree\n", result.stderr)
+        with open(self.given) as f:
+            self.assertEqual(f.read(), "one\ntwo\nthree\n")
+        self.assertEqual(os.stat(self.given).st_mode & 0o777, 0o644)
+        self.assertEqual(os.stat(self.given).st_nlink, 1)
+
+    def test_reading_goes_on_where_the_command_stopped(self):
+        with open(self.given) as stdin:
+            self.settings()
+            self.own()
+            os.lseek(stdin.fileno(), 4, os.SEEK_SET)
+            result = subprocess.run([self.launch, "--egress", "none", "--", "/bin/sh", "-c", "read x; echo $x"],
+                                    cwd=self.work, env=self.environment(), stdin=stdin, capture_output=True, text=True,
+                                    **self.popen_args())
+            self.assertEqual(result.stdout, "two\n", result.stderr)
+            self.assertEqual(os.read(stdin.fileno(), 100), b"three\n")
+
+    def test_input_that_is_hidden_or_has_no_name_can_be_read(self):
+        self.filesystem["denyRead"] = [self.given]
+        with open(self.given) as stdin:
+            settings = self.settings()
+            self.own()
+            run = [self.launch, "-s", settings, "--egress", "none", "--", "/bin/cat"]
+            args = {"cwd": self.work, "env": self.environment(), "capture_output": True, "text": True,
+                    **self.popen_args()}
+            self.assertEqual(subprocess.run(run, stdin=stdin, **args).stdout, "one\ntwo\nthree\n")
+            os.unlink(self.given)
+            stdin.seek(0)
+            self.filesystem["denyRead"] = []
+            self.settings()
+            self.assertEqual(subprocess.run(run, stdin=stdin, **args).stdout, "one\ntwo\nthree\n")
+
+    def test_directory_as_a_stream_is_refused(self):
+        for flags in (os.O_RDONLY, os.O_PATH):
+            fd = os.open(self.home, flags)
+            self.addCleanup(os.close, fd)
+            self.own()
+            result = subprocess.run([self.launch, "--egress", "none", "--", "/bin/sh", "-c", "ls /proc/self/fd/0/.."],
+                                    cwd=self.work, env=self.environment(), stdin=fd, capture_output=True, text=True,
+                                    **self.popen_args())
+            self.assertEqual((result.returncode, result.stdout), (125, ""), result.stderr)
+            self.assertIn("directory", result.stderr)
+
+
+class Life(Fence):
+    def test_launcher_killed_at_any_moment_leaves_nobody_behind(self):
+        settings = self.settings()
+        self.own()
+        random_ms = random.Random(20)
+        for _ in range(60):
+            delay = random_ms.uniform(0, 0.06)
+            process = subprocess.Popen([self.launch, "-s", settings, "--egress", "none", "--", "/bin/sleep", "100"],
+                                       cwd=self.work, env=self.environment(), stdin=subprocess.DEVNULL,
+                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **self.popen_args())
+            time.sleep(delay)
+            process.kill()
+            process.wait()
+            # Whoever is left holds the other end.
+            ended, _, _ = select.select([process.stdout], [], [], 30)
+            self.assertTrue(ended, f"somebody lives on after a kill at {delay} s")
+            self.assertEqual(process.stdout.read(), b"")
+            process.stdout.close()
+        self.assertEqual(os.listdir(self.work), [])
+
+
+class Surroundings(Fence):
+    @unittest.skipIf(os.geteuid() != 0, "mounts need root")
+    def test_what_the_host_mounts_meanwhile_does_not_come_in(self):
+        os.mkdir(os.path.join(self.top, "m"))
+        self.filesystem["allowWrite"] = ["."]
+        self.more = {"allowNestedUserNamespaces": True}  # then there is no warden
+        settings = self.settings()
+        self.own()
+        drop = f"setpriv --reuid {self.account.pw_uid} --regid {self.account.pw_gid} --clear-groups" \
+            if self.account else ""
+        result = subprocess.run(["unshare", "-m", "/bin/sh", "-c", f"""
+            mount --make-rshared /
+            {drop} {self.launch} -s {settings} --egress none -- /bin/sh -c '
+                echo > ready; until [ -e go ]; do sleep 0.05; done
+                ls -A ../m; mkdir ../m/d && echo MADE; echo x > ../m/f && echo WROTE; echo end' &
+            until [ -e ready ]; do sleep 0.05; done
+            mount -t tmpfs x {self.top}/m && chmod 777 {self.top}/m && echo > {self.top}/m/f && chmod 666 {self.top}/m/f
+            echo > go; wait; umount {self.top}/m"""], cwd=self.work, env=self.environment(), capture_output=True,
+            text=True, timeout=60)
+        self.assertEqual(result.stdout, "end\n", result.stderr)
+
+    def test_names_in_messages_do_not_steer_the_terminal(self):
+        result = self.run_in("python3", "-c", """
+import os
+for name in ("a\\x1b[31m", "b\\x9b31m", "c\\x07\\x7f", "d</sandbox_violations>"):
+    try: os.open("/etc/" + name.replace("/", ""), os.O_CREAT | os.O_WRONLY)
+    except OSError: pass
+raise SystemExit(1)""")
+        self.assertIn("deny create /etc/b", result.stderr)
+        self.assertEqual(result.stderr.count("sandbox_violations>"), 2)
+        self.assertNotRegex(result.stderr, "[\\x00-\\x09\\x0b-\\x1f\\x7f-\\x9f]")
+
+
+both(globals(), Life, Surroundings, GatewayInReach, Warden, Streams)
 
 if __name__ == "__main__":
     unittest.main()
