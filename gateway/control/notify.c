@@ -1,5 +1,6 @@
 #include "control/notify.h"
 
+#include "config/value.h"
 #include "srt/cleanup.h"
 
 #include <stdint.h>
@@ -10,6 +11,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
+
+#define STATUS_S 10. /* how old a status may be */
 
 static void notify(const char *text)
 {
@@ -49,4 +52,31 @@ void notify_reloading(void)
 void notify_stopping(void)
 {
     notify("STOPPING=1\nSTATUS=draining");
+}
+
+/* Microseconds, 0 when the watchdog is off or for another process. */
+static uint64_t watchdog_usec(void)
+{
+    uint64_t usec, pid;
+    const char *text = getenv("WATCHDOG_USEC"), *whose = getenv("WATCHDOG_PID");
+    if (text == NULL || !value_uint(str_of(text), INT64_MAX, &usec))
+        return 0;
+    if (whose != NULL && (!value_uint(str_of(whose), INT32_MAX, &pid) || pid != (uint64_t)getpid()))
+        return 0;
+    return usec;
+}
+
+double notify_interval_s(void)
+{
+    const double watchdog = (double)watchdog_usec() / 1e6 / 2.;
+    if (getenv("NOTIFY_SOCKET") == NULL)
+        return 0;
+    return watchdog > 0 && watchdog < STATUS_S ? watchdog : STATUS_S;
+}
+
+void notify_alive(const char *status)
+{
+    char text[512];
+    snprintf(text, sizeof(text), "%sSTATUS=%s", watchdog_usec() > 0 ? "WATCHDOG=1\n" : "", status);
+    notify(text);
 }

@@ -7,8 +7,16 @@
 #ifndef CONTROL_NOTIFY_H
 #define CONTROL_NOTIFY_H
 
+#include <stdbool.h>
+
 void notify_ready(void);
 void notify_reloading(void);
 void notify_stopping(void);
+
+/* Seconds between two calls of notify_alive() that keep the service manager content: half of
+ * WATCHDOG_USEC, or some time of our own for the sake of the status; 0: nobody listens. */
+double notify_interval_s(void);
+/* The whole gateway works. `status` is one line for people. */
+void notify_alive(const char *status);
 
 #endif

@@ -228,7 +228,8 @@ static void finish(struct reloader *reloader, enum reload_status status)
     diff_free(&reloader->diff);
     faults_free(&reloader->faults);
     reloader->faults = (struct faults){0};
-    notify_ready();
+    if (!gateway->draining)
+        notify_ready();
     reloader->busy = false;
     begin_next(reloader);
 }

@@ -1,4 +1,5 @@
 #include "config/value.h"
+#include "control/activation.h"
 #include "control/addresses.h"
 #include "control/admin.h"
 #include "control/attach.h"
@@ -13,6 +14,7 @@
 #include <errno.h>
 #include <ev.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -28,6 +30,9 @@ struct run {
     bool trace;
     ev_signal signal[SIGNAL_COUNT];
     ev_timer drain_deadline;
+    struct activation *activation;
+    ev_timer alive; /* for the service manager */
+    bool pinging;
 };
 
 /* ---- what control's parts share ---- */
@@ -125,6 +130,45 @@ static void on_signal(struct ev_loop *loop, ev_signal *signal, int events)
     }
 }
 
+/* Every worker has answered, and so has this loop. */
+static void on_alive(void *arg)
+{
+    struct run *run = arg;
+    struct gateway *gateway = &run->gateway;
+    struct workers_stats stats;
+    char status[256];
+    run->pinging = false;
+    workers_stats(gateway->workers, &stats);
+    snprintf(status, sizeof(status),
+             "%s generation %" PRIu64 ": %" PRIu64 " connections, %" PRIu64
+             " tunnels, %zu sandboxes%s",
+             gateway->draining ? "draining" : "serving", gateway->snapshot->generation,
+             stats.connections_open, stats.tunnels_open, attach_count(gateway->attach),
+             audit_healthy(gateway->audit) ? "" : "; the audit log cannot be written");
+    notify_alive(status);
+}
+
+/* A worker that hangs keeps the answer back, and the watchdog ends us. */
+static void on_alive_due(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    struct run *run = timer->data;
+    (void)loop;
+    (void)events;
+    if (!run->pinging)
+        workers_ping(run->gateway.workers, on_alive, run);
+    run->pinging = true;
+}
+
+static void tell_manager(struct run *run)
+{
+    const double interval = notify_interval_s();
+    notify_ready();
+    if (interval <= 0)
+        return;
+    ev_timer_set(&run->alive, 0., interval);
+    ev_timer_start(run->gateway.loop, &run->alive);
+}
+
 static void on_addresses_changed(void *arg)
 {
     struct gateway *gateway = arg;
@@ -203,7 +247,8 @@ static int open_audit(struct run *run)
     return EXIT_DONE;
 }
 
-static int bind_listeners(struct gateway *gateway)
+/* Each is opened unless the service manager has it open already. */
+static int bind_each(struct gateway *gateway, struct activation *activation)
 {
     const struct gateway_config *config = gateway->snapshot->config;
     struct srt_err err;
@@ -211,7 +256,9 @@ static int bind_listeners(struct gateway *gateway)
     if (gateway->listeners == NULL)
         abort();
     for (size_t i = 0; i < config->listen_count; i++) {
-        gateway->listeners[i] = listener_open(&config->listens[i], &err);
+        gateway->listeners[i] = activation_take(activation, &config->listens[i], &err);
+        if (gateway->listeners[i] == NULL && err.text[0] == '\0')
+            gateway->listeners[i] = listener_open(&config->listens[i], &err);
         if (gateway->listeners[i] == NULL) {
             log_line("%s:%u: [listen %s]: %s", config->listens[i].place.file,
                      config->listens[i].place.line, config->listens[i].name, err.text);
@@ -219,6 +266,22 @@ static int bind_listeners(struct gateway *gateway)
         }
     }
     return EXIT_DONE;
+}
+
+static int bind_listeners(struct run *run)
+{
+    struct srt_err err;
+    run->activation = activation_read(&err);
+    if (run->activation == NULL) {
+        log_line("%s", err.text);
+        return EXIT_SYSTEM;
+    }
+    int status = bind_each(&run->gateway, run->activation);
+    if (status == EXIT_DONE && activation_check(run->activation, &err) != 0) {
+        log_line("%s", err.text);
+        status = EXIT_SYSTEM;
+    }
+    return status;
 }
 
 /* Bound before the workers start, so that the guard knows them from the first request on. */
@@ -293,7 +356,7 @@ static void begin_reloads(struct run *run)
         reload_watch_files(gateway, &none);
 }
 
-static void say_ready(const struct run *run)
+static void say_ready(struct run *run)
 {
     const struct gateway *gateway = &run->gateway;
     const struct gateway_config *config = gateway->snapshot->config;
@@ -310,7 +373,7 @@ static void say_ready(const struct run *run)
     admin_append_addresses(gateway->admin, &line);
     log_line("ready%.*s", (int)line.len, line.len > 0 ? line.data : "");
     json_free(&line);
-    notify_ready();
+    tell_manager(run);
 }
 
 static int start(struct run *run)
@@ -324,7 +387,7 @@ static int start(struct run *run)
         watch_set(gateway->watch, &gateway->config_path, 1);
     }
     if ((status = load(run)) != EXIT_DONE || (status = open_audit(run)) != EXIT_DONE ||
-        (status = bind_listeners(gateway)) != EXIT_DONE ||
+        (status = bind_listeners(run)) != EXIT_DONE ||
         (status = open_admin(gateway)) != EXIT_DONE ||
         (status = watch_addresses(gateway)) != EXIT_DONE ||
         (status = start_workers(run)) != EXIT_DONE || (status = open_control(run)) != EXIT_DONE)
@@ -337,6 +400,8 @@ static void stop(struct run *run)
 {
     struct gateway *gateway = &run->gateway;
     ev_timer_stop(gateway->loop, &run->drain_deadline);
+    ev_timer_stop(gateway->loop, &run->alive);
+    activation_free(run->activation);
     if (gateway->audit != NULL)
         audit_mute(gateway->audit); /* it must not wake workers that are gone */
     if (gateway->workers != NULL)
@@ -394,6 +459,8 @@ static int serve(struct run *run)
     watch_signals(run);
     ev_timer_init(&run->drain_deadline, on_drain_deadline, 0., 0.);
     run->drain_deadline.data = &run->gateway;
+    ev_timer_init(&run->alive, on_alive_due, 0., 0.);
+    run->alive.data = run;
 
     int status = start(run);
     block_signals(SIG_UNBLOCK);

@@ -198,6 +198,23 @@ struct listener *listener_adopt(int fd, struct srt_err *err)
     return listener;
 }
 
+struct listener *listener_adopt_for(int fd, const struct config_listen *config, struct srt_err *err)
+{
+    struct listener *listener = listener_adopt(fd, err);
+    if (listener == NULL)
+        return NULL;
+    listener->asked_port = config->address.port;
+    if (config->address.path == NULL)
+        return listener;
+    listener->path = strdup(config->address.path);
+    listener->group = config->group != NULL ? strdup(config->group) : NULL;
+    if (listener->path == NULL || (config->group != NULL && listener->group == NULL))
+        abort();
+    listener->mode = config->mode;
+    listener->bound.path = listener->path; /* no device and inode: it is not ours to remove */
+    return listener;
+}
+
 const struct config_address *listener_bound(const struct listener *listener)
 {
     return &listener->bound;

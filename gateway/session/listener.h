@@ -26,6 +26,11 @@ struct listener *listener_open(const struct config_listen *config, struct srt_er
  * socket). */
 struct listener *listener_adopt(int fd, struct srt_err *err);
 
+/* The same for a [listen] section, which it then is like one that listener_open() made; but its
+ * path is not removed at the end, since whoever bound it goes on listening there. */
+struct listener *listener_adopt_for(int fd, const struct config_listen *config,
+                                    struct srt_err *err);
+
 /* The address with the real port, or the path as configured. Lives as long as the listener. */
 const struct config_address *listener_bound(const struct listener *listener);
 int listener_fd(const struct listener *listener);

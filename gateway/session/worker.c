@@ -480,6 +480,20 @@ void workers_cut(struct workers *team, const char *id, workers_cut_fn *done, voi
     }
 }
 
+static bool run_ping(struct errand *errand)
+{
+    (void)errand;
+    return true;
+}
+
+void workers_ping(struct workers *team, workers_done_fn *done, void *arg)
+{
+    struct round *round = round_create(team, round_finish_done, arg);
+    round->done = done;
+    for (unsigned i = 0; i < team->count; i++)
+        errand_send(errand_create(round, &team->all[i], run_ping));
+}
+
 /* ---- statistics ---- */
 
 static uint64_t read_counter(const worker_counter *counter)

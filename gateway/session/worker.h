@@ -105,6 +105,9 @@ enum timing {
     TIMING_COUNT,
 };
 
+/* `done` runs when every worker has turned its loop once: none of them hangs. */
+void workers_ping(struct workers *workers, workers_done_fn *done, void *arg);
+
 /* Sums over the workers, read without stopping them. */
 struct workers_stats {
     uint64_t connections_total, connections_open;

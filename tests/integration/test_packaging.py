@@ -1,12 +1,19 @@
 """What ships beside the programs is true: examples are valid, units name what exists."""
 
 import configparser
+import functools
 import glob
 import json
 import os
+import signal
 import socket
+import subprocess
+import sys
+import time
+import unittest.mock
 
 from lab import LabCase, main
+from lab.gateway import NotReady
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -84,6 +91,110 @@ class Units(LabCase):
         waiting.settimeout(20)
         self.gateway(allow=["good.test"], wrapper=["env", f"NOTIFY_SOCKET={path}"])
         self.assertIn(b"READY=1", waiting.recv(1000))
+
+    def listen(self, *names):
+        path = self.path("notify")
+        waiting = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(waiting.close)
+        waiting.bind(path)
+        waiting.settimeout(20)
+        return waiting, ["env", f"NOTIFY_SOCKET={path}", *names]
+
+    def test_a_life_as_the_service_manager_hears_it(self):
+        waiting, wrapper = self.listen("WATCHDOG_USEC=200000")
+        gw = self.gateway(allow=["good.test"], wrapper=wrapper)
+
+        def hear(wanted):
+            while True:
+                said = dict(line.split("=", 1) for line in waiting.recv(1000).decode().split("\n"))
+                if wanted in said:
+                    return said
+
+        hear("READY")
+        for _ in range(3):  # at least twice in each 200 ms, and with the state
+            self.assertRegex(hear("WATCHDOG")["STATUS"], r"^serving generation 1: 0 connections, 0 tunnels, 0 sandboxes$")
+        gw.reload(self.config(allow=["good.test", "more.test"]))
+        said = hear("RELOADING")
+        self.assertEqual(said["RELOADING"], "1")
+        self.assertLessEqual(int(said["MONOTONIC_USEC"]), time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000)
+        self.assertEqual(hear("READY")["READY"], "1")
+        gw.send_signal(signal.SIGTERM)
+        self.assertEqual(hear("STOPPING")["STOPPING"], "1")
+        self.assertEqual(gw.process.wait(20), 0)
+        gw.expect_end()
+
+    def test_a_watchdog_of_another_process_is_none_of_ours(self):
+        waiting, wrapper = self.listen("WATCHDOG_USEC=200000", "WATCHDOG_PID=1")
+        self.gateway(allow=["good.test"], wrapper=wrapper)
+        waiting.recv(1000)
+        self.assertNotIn(b"WATCHDOG", waiting.recv(1000))
+
+    def test_a_stopped_gateway_keeps_silent(self):
+        waiting, wrapper = self.listen("WATCHDOG_USEC=100000")
+        gw = self.gateway(allow=["good.test"], wrapper=wrapper)
+        gw.send_signal(signal.SIGSTOP)
+        waiting.settimeout(0.5)
+        with self.assertRaises(TimeoutError):
+            while True:
+                waiting.recv(1000)
+        gw.send_signal(signal.SIGCONT)
+        waiting.settimeout(20)
+        self.assertTrue(waiting.recv(1000))
+
+
+class Activation(LabCase):
+    def hand_over(self, names, *sockets):
+        """A wrapper that puts the sockets at 3 and on, as the service manager does."""
+        self.kept = sockets
+        for sock in sockets:
+            sock.set_inheritable(True)
+        code = ("import os, sys\n"
+                "for at, fd in enumerate(map(int, sys.argv[1].split(','))): os.dup2(fd, 100 + at)\n"
+                "count = len(sys.argv[1].split(','))\n"
+                "for at in range(count): os.dup2(100 + at, 3 + at); os.close(100 + at)\n"
+                "os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(count), LISTEN_FDNAMES=sys.argv[2])\n"
+                "os.execv(sys.argv[3], sys.argv[3:])\n")
+        return [sys.executable, "-c", code, ",".join(str(sock.fileno()) for sock in sockets), names]
+
+    def tcp(self):
+        sock = socket.socket()
+        self.addCleanup(sock.close)
+        sock.bind(("127.0.0.1", 0))
+        sock.listen(16)
+        return sock
+
+    def start(self, listen, wrapper):
+        with unittest.mock.patch("subprocess.Popen", functools.partial(subprocess.Popen, close_fds=False)):
+            return self.gateway(self.config(listen=listen, allow=["good.test"]), wrapper=wrapper)
+
+    def test_a_socket_is_matched_by_its_address_or_its_name(self):
+        for names, port in (("srt-gateway.socket", None), ("main", 0)):
+            with self.subTest(names=names):
+                sock = self.tcp()
+                bound = sock.getsockname()[1]
+                gw = self.start(f"address = 127.0.0.1:{bound if port is None else port}\npolicy = main",
+                                self.hand_over(names, sock))
+                self.assertEqual(gw.address(), f"127.0.0.1:{bound}")
+                self.assertEqual(gw.get("http://evil.test/").status, 403)
+                generation = gw.reload(self.config(listen=f"address = 127.0.0.1:{bound if port is None else port}\npolicy = main",
+                                                   allow=["good.test", "more.test"]))
+                self.assertEqual(gw.get("http://evil.test/").status, 403, generation)
+                gw.stop()
+
+    def test_the_path_of_a_unix_socket_stays(self):
+        sock = socket.socket(socket.AF_UNIX)
+        self.addCleanup(sock.close)
+        sock.bind(self.path("in.sock"))
+        sock.listen(16)
+        gw = self.start(f"address = unix:{self.path('in.sock')}\npolicy = main", self.hand_over("x", sock))
+        gw.stop()
+        self.assertTrue(os.path.exists(self.path("in.sock")))
+
+    def test_one_that_belongs_nowhere_is_refused(self):
+        with self.assertRaises(NotReady) as ended:
+            self.start("address = 127.0.0.1:0\npolicy = main", self.hand_over("other", self.tcp()))
+        self.assertEqual(ended.exception.status, 71)
+        self.assertIn("(other) was handed over", ended.exception.stderr)
 
 
 if __name__ == "__main__":
