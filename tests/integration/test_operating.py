@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+import unittest
 
 from lab import LabCase, main
 
@@ -84,6 +85,47 @@ class Mixed(LabCase):
         self.assertEqual(found["srt_gateway_decision_seconds_count", 'result="allow"'], 3 * self.REQUESTS)
         self.assertGreaterEqual(found["srt_gateway_connect_seconds_count", 'result="ok"'], self.REQUESTS)
         self.assertGreater(found["srt_gateway_dns_seconds_count", 'result="ok"'], 0)
+
+
+    def test_L14_a_client_that_never_gives_up_is_recorded_each_time_and_summed_up(self):
+        config = self.config(allow=["good.test"]).replace("admin = none", f"admin = {self.path('admin.sock')}")
+        self.gw = self.gateway(config)
+        tries = 2 * self.REQUESTS
+        load = subprocess.run([bench("load"), "refuse", self.gw.address(), "evil.test:443", "-c", "4", "-n", str(tries)],
+                              stdout=subprocess.PIPE, check=True)
+        self.assertEqual(json.loads(load.stdout)["failed"], 0)
+        self.gw.stop()
+        entries = list(self.entries([self.gw.audit_path]))
+        self.assertEqual([entry["seq"] for entry in entries], list(range(tries)))
+        out, _ = self.tool("summary", "--json", self.gw.audit_path)
+        self.assertEqual(json.loads(out)["denied_hosts"],
+                         [{"name": "evil.test", "denied": tries, "rule": "allow = evil.test", "note": None}])
+
+
+class FullDisk(LabCase):
+    @unittest.skipUnless(os.geteuid() == 0, "a disk of its own needs root")
+    def test_L05_a_full_disk_refuses_and_what_makes_room_makes_it_go_on(self):
+        disk = self.path("disk")
+        os.mkdir(disk)
+        good = self.origin("good.test")
+        config = self.config(allow=[good.authority], hosts=[good]).replace(
+            self.path("audit.jsonl"), os.path.join(disk, "audit.jsonl"))
+        script = 'mount -t tmpfs -o size=64k none "$0" && head -c 40000 /dev/zero >"$0/filler" && exec "$@"'
+        gw = self.gateway(config, wrapper=["unshare", "-m", "sh", "-c", script, disk])
+        statuses = []
+        with gw.client() as client:
+            while 503 not in statuses:
+                self.assertLess(len(statuses), 1000)
+                statuses.append(client.get(f"http://{good.authority}/").status)
+        self.assertEqual(set(statuses[:-1]), {200})
+        self.assertEqual(len(good.requests), len(statuses) - 1)
+        inside = f"/proc/{gw.process.pid}/root{disk}"
+        os.unlink(os.path.join(inside, "filler"))
+        gw.wait_for_stderr(lambda line: "can be written again" in line)
+        self.assertEqual(gw.get(f"http://{good.authority}/").status, 200)
+        with open(os.path.join(inside, "audit.jsonl"), encoding="utf-8") as file:
+            entries = [json.loads(line) for line in file]
+        self.assertEqual([entry["seq"] for entry in entries], list(range(len(entries))))
 
 
 if __name__ == "__main__":
