@@ -83,7 +83,7 @@ void activation_free(struct activation *activation)
 /* Where the descriptor listens is where the section says. */
 static bool has_address(int fd, const struct config_address *address)
 {
-    struct sockaddr_storage bound;
+    struct sockaddr_storage bound = {0};
     socklen_t len = sizeof(bound);
     struct addr addr;
     uint16_t port;

@@ -6,6 +6,7 @@
  * proposed only where `check` would take it without a word, which keeps public and private suffixes
  * out, and never over a single label. What no allow line can lift is said in comments.
  */
+#include "config/value.h"
 #include "control/command.h"
 #include "control/proposal.h"
 #include "srt/cleanup.h"
@@ -112,8 +113,9 @@ static void spell_ports(struct wish *wish, json_t *ports)
     json_object_foreach(ports, key, requests)
     {
         wish->count += json_integer_value(requests);
-        if (count < PROPOSAL_PORTS)
-            list[count] = (uint16_t)atoi(key);
+        uint64_t port = 0;
+        if (count < PROPOSAL_PORTS && value_uint(str_of(key), UINT16_MAX, &port))
+            list[count] = (uint16_t)port; /* the keys are want()'s */
         count++;
     }
     proposal_ports(wish->ports, list, count);

@@ -104,12 +104,13 @@ static void count_close(struct summary *summary, const struct history_record *re
 
 static void note_time(struct summary *summary, const char *ts)
 {
-    if (ts == NULL || strlen(ts) >= sizeof(summary->last))
+    const size_t size = ts != NULL ? strlen(ts) + 1 : 0;
+    if (size == 0 || size > sizeof(summary->last))
         return;
     if (summary->first[0] == '\0' || strcmp(ts, summary->first) < 0)
-        strcpy(summary->first, ts);
+        memcpy(summary->first, ts, size);
     if (strcmp(ts, summary->last) > 0)
-        strcpy(summary->last, ts);
+        memcpy(summary->last, ts, size);
 }
 
 static void count_record(void *arg, const struct history_record *record)

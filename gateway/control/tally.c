@@ -119,7 +119,7 @@ static void index_rows(struct tally *tally)
 
 struct tally_row **tally_sorted(struct tally *tally, tally_weight *weight, size_t *count)
 {
-    qsort_r(tally->rows, tally->count, sizeof(tally->rows[0]), compare, &weight);
+    qsort_r(tally->rows, tally->count, sizeof(void *), compare, &weight);
     index_rows(tally);
     *count = tally->count;
     if (tally->others != NULL)

@@ -125,7 +125,7 @@ static int open_socket(const char *path, enum sink *sink, struct srt_err *err)
     if (strlen(path) >= sizeof(addr.sun_path))
         return srt_err_set(err, "audit-log unix:%s: a socket's path has at most %zu bytes", path,
                            sizeof(addr.sun_path) - 1);
-    strcpy(addr.sun_path, path);
+    memcpy(addr.sun_path, path, strlen(path) + 1);
     for (*sink = SINK_STREAM; *sink <= SINK_DATAGRAM; ++*sink) {
         autoclose int fd = socket(AF_UNIX, types[*sink] | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (fd >= 0 && connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0)
