@@ -229,6 +229,17 @@ static bool is_used(const struct gateway_config *config, const char *policy)
     return false;
 }
 
+/* Who goes by an upstream knows no address of a name. */
+static bool denies_addresses(const struct policy *policy)
+{
+    for (size_t i = 0; i < policy_rule_count(policy); i++) {
+        const struct rule *rule = policy_rule_at(policy, i);
+        if (rule->effect == RULE_DENY && rule->host == RULE_CIDR)
+            return true;
+    }
+    return false;
+}
+
 static void lint_policy(const struct lint *lint)
 {
     const struct config_policy *section = lint->section;
@@ -236,6 +247,11 @@ static void lint_policy(const struct lint *lint)
         faults_add(lint->faults, FAULT_WARNING, section->place,
                    "[policy %s] default = allow: every host is reachable that no rule denies",
                    section->name);
+    if (section->upstream != NULL && denies_addresses(lint->policy))
+        faults_add(lint->faults, FAULT_WARNING, section->place,
+                   "[policy %s] goes by the upstream %s, where names are resolved: its denials of "
+                   "addresses hold only for requests for an address",
+                   section->name, section->upstream);
     if (!is_used(lint->config, section->name))
         faults_add(lint->faults, FAULT_WARNING, section->place,
                    "[policy %s] is used by no listener, client or other policy", section->name);

@@ -1,5 +1,6 @@
 #include "control/addresses.h"
 #include "control/command.h"
+#include "filters/route.h"
 #include "filters/words.h"
 #include "record/event.h"
 #include "srt/cleanup.h"
@@ -27,6 +28,7 @@ struct explain_result {
     enum outcome verdict;
     bool has_addr;
     struct addr addr;
+    const struct config_upstream *via; /* of what is allowed; NULL: it is dialled */
     char message[512], next_step[512];
 };
 
@@ -124,8 +126,12 @@ static void judge(struct explain_result *result, struct snapshot *snapshot,
     struct approved approved;
 
     result->verdict = chain_judge(&chain, &question, &result->decision);
-    if (addr == NULL && request->target.is_addr)
-        addr = &request->target.addr;
+    if (result->verdict == OUTCOME_ALLOWED)
+        result->via = route_choose(&result->decision, &request->target);
+    if (request->target.is_addr)
+        addr = addr != NULL ? addr : &request->target.addr;
+    else if (result->via != NULL)
+        addr = NULL; /* its name is resolved upstream */
     if (result->verdict == OUTCOME_ALLOWED && addr != NULL) {
         snapshot->host = own_host(snapshot->config);
         result->has_addr = true;
@@ -140,6 +146,9 @@ static void judge(struct explain_result *result, struct snapshot *snapshot,
                          sizeof(result->message));
         decision_next_step(&result->decision, &request->target, result->verdict, result->next_step,
                            sizeof(result->next_step));
+    } else if (result->via != NULL) {
+        snprintf(result->message, sizeof(result->message), "by the upstream proxy %s",
+                 result->via->name);
     }
 }
 
@@ -191,6 +200,8 @@ static void print_pretty(const struct explain_result *result, const struct polic
     if (result->has_addr)
         print_row("address", str_of(addr_format(addr, &result->addr)));
     print_row("policy", str_of(policy_name(policy)));
+    if (result->verdict == OUTCOME_ALLOWED && result->via != NULL)
+        print_row("upstream", str_of(result->via->name));
     print_row("verdict", result->verdict == OUTCOME_ALLOWED ? STR("allow") : STR("deny"));
     if (result->decision.would != OUTCOME_ALLOWED)
         print_row("would", STR("deny (report mode does not apply it)"));
@@ -199,7 +210,7 @@ static void print_pretty(const struct explain_result *result, const struct polic
         print_row("rule", str_of(rule_id(rule, id)));
         printf("%-10s %s = %s\n", "", rule_key(rule), rule->text);
     }
-    if (result->message[0] != '\0')
+    if (result->verdict != OUTCOME_ALLOWED)
         print_row("message", str_of(result->message));
     if (result->next_step[0] != '\0')
         print_row("next step", str_of(result->next_step));

@@ -150,6 +150,25 @@ static void test_every_warning_has_its_line_and_words(void **state)
     free(out);
 }
 
+static void test_denials_that_an_upstream_undoes(void **state)
+{
+    (void)state;
+    static const char *const denials[] = {"deny-addresses = 10.0.0.0/8", "deny = 8.8.8.0/24"};
+    for (size_t i = 0; i < 2; i++) {
+        char *rules;
+        assert_true(asprintf(&rules,
+                             "upstream = u\nallow = a.test\n%s\n[upstream u]\n"
+                             "address = http://u.test:1",
+                             denials[i]) > 0);
+        assert_said(rules, "gw.ini:4: warning: [policy p] goes by the upstream u, where names are "
+                           "resolved: its denials of addresses hold only");
+        free(rules);
+    }
+    assert_said("upstream = u\nallow = a.test\ndeny = b.test\n[upstream u]\n"
+                "address = http://u.test:1",
+                "");
+}
+
 static void test_policies_that_nobody_uses(void **state)
 {
     (void)state;
@@ -171,6 +190,7 @@ int main(void)
         cmocka_unit_test(test_clear_requests_are_mentioned_once),
         cmocka_unit_test(test_rules_that_seem_to_do_something_else),
         cmocka_unit_test(test_every_warning_has_its_line_and_words),
+        cmocka_unit_test(test_denials_that_an_upstream_undoes),
         cmocka_unit_test(test_policies_that_nobody_uses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
