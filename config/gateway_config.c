@@ -2,6 +2,7 @@
 
 #include "config/grow.h"
 #include "config/option.h"
+#include "config/trust.h"
 
 #include <assert.h>
 #include <openssl/evp.h>
@@ -134,10 +135,12 @@ static const struct option options[] = {
     {"filter", "timeout", "DURATION", &kind_duration_ms, FILTER(timeout_ms), .fallback = "2s",
      .min = 1, .help = "no answer in time = deny"},
 
-    {"upstream", "address", "http://HOST:PORT | socks5://HOST:PORT", &kind_upstream_address, 0,
+    {"upstream", "address", "http:// | https:// | socks5://HOST:PORT", &kind_upstream_address, 0,
      .help = "a proxy that policies and rules can name"},
     {"upstream", "credentials-file", "PATH", &kind_credentials_file, 0,
      .help = "USER:PASSWORD for it"},
+    {"upstream", "ca-file", "PATH", &kind_ca_file, 0,
+     .help = "who else may vouch for an https:// proxy than the system's authorities"},
 };
 
 enum { OPTION_COUNT = sizeof(options) / sizeof(options[0]) };
@@ -229,15 +232,29 @@ static void check_filter(struct reader *reader, void *item)
         fault_at(reader, filter->place, "[filter %s] has no module", filter->name);
 }
 
+static void check_trust(struct reader *reader, struct config_upstream *upstream)
+{
+    struct srt_err err;
+    const struct place *file = place_of_key(reader, "upstream", "ca-file");
+    if (file != NULL && !upstream->tls)
+        fault_at(reader, *file, "ca-file: only an https:// upstream shows a certificate");
+    if (!upstream->tls || file != NULL)
+        return;
+    upstream->trust = trust_load(STR(""), &err);
+    if (upstream->trust == NULL)
+        fault_at(reader, *place_of_key(reader, "upstream", "address"), "address: %s", err.text);
+}
+
 static void check_upstream(struct reader *reader, void *item)
 {
-    const struct config_upstream *upstream = item;
+    struct config_upstream *upstream = item;
     if (place_of_key(reader, "upstream", "address") == NULL)
         fault_at(reader, upstream->place, "[upstream %s] has no address", upstream->name);
     if (upstream->kind == UPSTREAM_SOCKS5 && upstream->has_credentials &&
         upstream->password[0] == '\0')
         fault_at(reader, *place_of_key(reader, "upstream", "credentials-file"),
                  "credentials-file: SOCKS5 knows no empty password");
+    check_trust(reader, upstream);
     if (strcmp(upstream->name, "direct") == 0)
         fault_at(reader, upstream->place,
                  "[upstream direct] cannot be: via=direct stands for no upstream at all");
@@ -796,7 +813,7 @@ void gateway_config_free(struct gateway_config *config)
     free(config->policies);
     free(config->filters);
     for (size_t i = 0; i < config->upstream_count; i++)
-        explicit_bzero(&config->upstreams[i], sizeof(config->upstreams[i]));
+        upstream_clear(&config->upstreams[i]);
     free(config->upstreams);
     ini_free(&config->doc);
     free(config);

@@ -2,6 +2,7 @@
 
 #include "config/file.h"
 #include "config/grow.h"
+#include "config/trust.h"
 #include "config/value.h"
 
 #include <assert.h>
@@ -863,6 +864,34 @@ static void print_credentials_file(const struct option *option, const void *fiel
 }
 
 const struct option_kind kind_credentials_file = {read_credentials_file, print_credentials_file};
+
+static void read_ca_file(const struct option *option, void *field, struct option_input *input)
+{
+    (void)option;
+    struct srt_err err;
+    struct config_upstream *upstream = field;
+    if (!is_unquoted(input))
+        return;
+    struct str pem = ini_read_side_file(input->doc, input->place, input->text, TRUST_FILE_MAX,
+                                        &upstream->ca_file, input->faults);
+    if (pem.p == NULL)
+        return;
+    trust_leave(upstream->trust);
+    upstream->trust = pem.len > 0 ? trust_load(pem, &err) : NULL;
+    if (pem.len == 0)
+        fault(input, "%s: %s is empty", input->key, upstream->ca_file);
+    else if (upstream->trust == NULL)
+        fault(input, "%s: %s: %s", input->key, upstream->ca_file, err.text);
+}
+
+static void print_ca_file(const struct option *option, const void *field, FILE *out)
+{
+    const struct config_upstream *upstream = field;
+    if (upstream->ca_file != NULL)
+        fprintf(out, "%s = %s\n", option->key, upstream->ca_file);
+}
+
+const struct option_kind kind_ca_file = {read_ca_file, print_ca_file};
 
 static void read_mode(const struct option *option, void *field, struct option_input *input)
 {

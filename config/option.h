@@ -69,8 +69,9 @@ extern const struct option_kind kind_ranges;                 /* config_list */
 extern const struct option_kind kind_bind;                   /* config_bind */
 extern const struct option_kind kind_upstream;               /* const char * */
 extern const struct option_kind kind_upstream_address, kind_credentials_file; /* config_upstream */
-extern const struct option_kind kind_source;                 /* config_client */
-extern const struct option_kind kind_token_sha256, kind_token_file; /* config_client */
+extern const struct option_kind kind_source;                                  /* config_client */
+extern const struct option_kind kind_token_sha256, kind_token_file;           /* config_client */
+extern const struct option_kind kind_ca_file;     /* of struct config_upstream */
 extern const struct option_kind kind_secret_file; /* const char *; must not be empty */
 extern const struct option_kind kind_mode;        /* config_listen */
 extern const struct option_kind kind_group;       /* const char * */

@@ -1,5 +1,7 @@
 #include "config/upstream.h"
 
+#include "config/trust.h"
+
 #include <openssl/evp.h>
 #include <stdio.h>
 
@@ -7,10 +9,12 @@ static const struct scheme {
     const char *word; /* with what follows it */
     enum config_upstream_kind kind;
     uint16_t port;
+    bool tls;
 } schemes[] = {
-    {"http://", UPSTREAM_HTTP, 80},
-    {"socks5://", UPSTREAM_SOCKS5, 1080},
-    {"socks5h://", UPSTREAM_SOCKS5, 1080}, /* curl's word for: names are resolved there */
+    {"http://", UPSTREAM_HTTP, 80, false},
+    {"https://", UPSTREAM_HTTP, 443, true},
+    {"socks5://", UPSTREAM_SOCKS5, 1080, false},
+    {"socks5h://", UPSTREAM_SOCKS5, 1080, false}, /* curl's word for: names are resolved there */
 };
 
 enum { SCHEMES = sizeof(schemes) / sizeof(schemes[0]) };
@@ -43,11 +47,9 @@ static bool names_scheme(struct str text)
     return memmem(text.p, text.len, "://", 3) != NULL;
 }
 
-static bool unknown_scheme(struct str text, const char **why)
+static bool unknown_scheme(const char **why)
 {
-    return no(why, has_scheme(text, "https://")
-                       ? "TLS to the proxy itself (https://) is not available in this version"
-                       : "it has to be http://HOST:PORT or socks5://HOST:PORT");
+    return no(why, "it has to be http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT");
 }
 
 bool upstream_parse(struct config_upstream *out, struct str text, const char **why)
@@ -55,7 +57,7 @@ bool upstream_parse(struct config_upstream *out, struct str text, const char **w
     struct str rest = text;
     const struct scheme *scheme = cut_scheme(&rest);
     if (scheme == NULL)
-        return unknown_scheme(text, why);
+        return unknown_scheme(why);
     if (memchr(rest.p, '@', rest.len) != NULL)
         return no(why, "credentials stand in the credentials-file, not here");
     if (rest.len > 0 && rest.p[rest.len - 1] == '/')
@@ -63,6 +65,7 @@ bool upstream_parse(struct config_upstream *out, struct str text, const char **w
     if (!target_parse(&out->proxy, rest, why))
         return false;
     out->kind = scheme->kind;
+    out->tls = scheme->tls;
     return true;
 }
 
@@ -169,10 +172,11 @@ bool upstream_parse_url(struct config_upstream *out, struct str text, const char
     struct str rest = text;
     const struct scheme *scheme = cut_scheme(&rest);
     if (scheme == NULL && names_scheme(text))
-        return unknown_scheme(text, why);
+        return unknown_scheme(why);
     if (scheme == NULL)
         scheme = &schemes[0];
     out->kind = scheme->kind;
+    out->tls = scheme->tls;
     rest.len = authority_len(rest);
     const char *at = memrchr(rest.p, '@', rest.len);
     if (at != NULL) {
@@ -184,11 +188,25 @@ bool upstream_parse_url(struct config_upstream *out, struct str text, const char
     return target_parse_default(&out->proxy, rest, scheme->port, why);
 }
 
+void upstream_copy(struct config_upstream *out, const struct config_upstream *upstream)
+{
+    *out = *upstream;
+    trust_take(out->trust);
+}
+
+void upstream_clear(struct config_upstream *upstream)
+{
+    trust_leave(upstream->trust);
+    explicit_bzero(upstream, sizeof(*upstream));
+}
+
 const char *upstream_format(char out[UPSTREAM_TEXT_MAX], const struct config_upstream *upstream)
 {
     char proxy[TARGET_TEXT_MAX];
     snprintf(out, UPSTREAM_TEXT_MAX, "%s%s",
-             upstream->kind == UPSTREAM_HTTP ? "http://" : "socks5://",
+             upstream->tls                     ? "https://"
+             : upstream->kind == UPSTREAM_HTTP ? "http://"
+                                               : "socks5://",
              target_format(proxy, &upstream->proxy));
     return out;
 }

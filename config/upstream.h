@@ -2,7 +2,8 @@
  * An upstream proxy: where it is, what it speaks, and what it is told about who we are.
  *
  * Written in the gateway's file as a section of its own, or as a URL in settings and in the
- * environment. Ownership: a plain value, but for `name`, which is borrowed. Thread: any. Failure:
+ * environment. Ownership: a plain value, but for `name`, which is borrowed, and the count of
+ * `trust`: upstream_copy() and upstream_clear(). Thread: any. Failure:
  * false and a phrase that never repeats the text, since a password may stand in it.
  */
 #ifndef CONFIG_UPSTREAM_H
@@ -21,6 +22,9 @@ struct config_upstream {
     struct place place;
     enum config_upstream_kind kind;
     struct target proxy;
+    bool tls;                    /* https:// */
+    const char *ca_file;         /* borrowed; or NULL */
+    struct x509_store_st *trust; /* with `tls`: who may vouch for it (config/trust.h) */
     bool has_credentials;
     char user[UPSTREAM_SECRET_MAX + 1], password[UPSTREAM_SECRET_MAX + 1];
     char authorization[UPSTREAM_AUTHORIZATION_MAX]; /* `Basic ...`, RFC 7617 */
@@ -35,6 +39,10 @@ bool upstream_parse_url(struct config_upstream *out, struct str text, const char
 
 /* USER:PASSWORD. */
 bool upstream_set_credentials(struct config_upstream *upstream, struct str text, const char **why);
+
+void upstream_copy(struct config_upstream *out, const struct config_upstream *upstream);
+/* Wipes the secrets, too. */
+void upstream_clear(struct config_upstream *upstream);
 
 enum { UPSTREAM_TEXT_MAX = TARGET_TEXT_MAX + 10 };
 /* SCHEME://HOST:PORT */

@@ -1,5 +1,6 @@
 #include "filters/policy.h"
 
+#include "config/trust.h"
 #include "filters/index.h"
 #include "filters/path.h"
 #include "srt/cleanup.h"
@@ -60,7 +61,8 @@ static void parent_free(struct policy_parent *parent)
     if (parent == NULL)
         return;
     free(parent->no_proxy);
-    explicit_bzero(parent, sizeof(*parent));
+    upstream_clear(&parent->http);
+    upstream_clear(&parent->https);
     free(parent);
 }
 
@@ -425,14 +427,20 @@ static bool read_parent(struct config_upstream *out, const char *name,
                         const struct settings_text *url, const char *file, struct faults *faults)
 {
     const char *why;
+    struct srt_err err;
     if (url->text == NULL || url->text[0] == '\0')
         return false;
     *out = (struct config_upstream){.name = name};
-    if (upstream_parse_url(out, str_of(url->text), &why))
-        return true;
-    faults_add(faults, FAULT_ERROR, (struct place){file, url->line, url->column},
-               "%s is not the address of a proxy: %s", url->setting, why);
-    return false;
+    const struct place place = {file, url->line, url->column};
+    if (!upstream_parse_url(out, str_of(url->text), &why)) {
+        faults_add(faults, FAULT_ERROR, place, "%s is not the address of a proxy: %s", url->setting,
+                   why);
+        return false;
+    }
+    out->trust = out->tls ? trust_load(STR(""), &err) : NULL;
+    if (out->tls && out->trust == NULL)
+        faults_add(faults, FAULT_ERROR, place, "%s: %s", url->setting, err.text);
+    return true;
 }
 
 static struct policy_parent *parent_of(const struct settings_parent *settings, const char *file,

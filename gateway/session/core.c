@@ -315,6 +315,7 @@ void worker_end(struct worker *worker)
     ev_loop_destroy(worker->loop);
     json_free(&worker->json);
     json_free(&worker->squid);
+    tls_client_free(worker->tls_client);
     free(worker->scratch);
     free(worker->http_request);
     free(worker->http_response);

@@ -142,6 +142,7 @@ struct worker {
     struct filter_waits filter_waits;
 
     struct farewells farewells;
+    struct tls_client *tls_client; /* NULL until an upstream needs it */
     struct reach *reach;
     ev_timer accept_pause;
     double accept_pause_s;

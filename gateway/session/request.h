@@ -51,6 +51,7 @@ struct request {
     bool via_failed;     /* it is to blame for the outcome */
     const char *via_why; /* a fixed phrase that goes on after its name; NULL: the outcome's */
     int via_status;      /* that it answered; 0: none */
+    const char *via_tls; /* OpenSSL's phrase, where TLS to it failed; or NULL */
 
     /* From the moment that the allow is handed to the audit log until the close record. */
     bool admitted;

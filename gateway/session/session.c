@@ -266,6 +266,8 @@ static void drop_attempt(struct session *s)
     s->connector = NULL;
     if (s->attempt != NULL && s->attempt->connected && s->attempt->connection.fd >= 0)
         close(s->attempt->connection.fd);
+    if (s->attempt != NULL)
+        via_leave(s);
     free(s->attempt);
     s->attempt = NULL;
 }
@@ -1351,6 +1353,7 @@ static void proceed(struct session *s, enum step next)
     s->running = false;
     watch_stream(s, &s->client, &s->client_io);
     watch_stream(s, &s->upstream, &s->upstream_io);
+    s->yields |= stream_has_pending(&s->upstream) && wants_input(s, &s->upstream);
     watch_time(s);
 }
 

@@ -49,6 +49,7 @@ struct attempt {
     struct connected connection;
     bool by_upstream;           /* otherwise the target is dialled */
     struct config_upstream via; /* a copy: a reload may overtake us */
+    bool secured;               /* TLS to it is there, or it has none */
     struct handshake handshake;
     double began; /* to connect */
 };

@@ -21,7 +21,13 @@ void via_choose(struct session *session)
     request->via_failed = false;
     session->attempt->by_upstream = via != NULL;
     if (via != NULL)
-        session->attempt->via = *via;
+        upstream_copy(&session->attempt->via, via);
+}
+
+void via_leave(struct session *session)
+{
+    if (session->attempt->by_upstream)
+        upstream_clear(&session->attempt->via);
 }
 
 const struct target *via_dialled(const struct session *session)
@@ -94,19 +100,66 @@ bool via_asks_for_url(const struct session *session)
 
 bool via_needs_handshake(const struct session *session)
 {
-    return via_of(session) != NULL && !via_asks_for_url(session);
+    const struct config_upstream *via = via_of(session);
+    return via != NULL && (via->tls || !via_asks_for_url(session));
+}
+
+static void ask(struct session *session)
+{
+    session->attempt->secured = true;
+    if (via_asks_for_url(session))
+        return;
+    handshake_begin(&session->attempt->handshake, &session->attempt->via, &session->request.target,
+                    workers_loop_token(session->worker->team), &session->upstream.out);
+}
+
+/* Late, since few gateways need one. OpenSSL's own configuration was read when `trust` was loaded:
+ * no file is read here. */
+static const struct tls_client *tls_client_of(struct worker *worker)
+{
+    if (worker->tls_client == NULL)
+        worker->tls_client = tls_client_create();
+    return worker->tls_client;
 }
 
 void via_begin(struct session *session)
 {
-    handshake_begin(&session->attempt->handshake, &session->attempt->via, &session->request.target,
-                    workers_loop_token(session->worker->team), &session->upstream.out);
+    const struct config_upstream *via = &session->attempt->via;
+    session->attempt->secured = !via->tls;
+    if (via->tls)
+        session->upstream.tls = tls_create(tls_client_of(session->worker), session->upstream.fd,
+                                           &via->proxy, via->trust);
+    else
+        ask(session);
+}
+
+static enum handshake_result secure(struct session *session)
+{
+    const char *why = NULL;
+    switch (stream_secure(&session->upstream, &why)) {
+    case TLS_DONE:
+        ask(session);
+        return HANDSHAKE_DONE;
+    case TLS_WANTS_READ:
+    case TLS_WANTS_WRITE:
+        return HANDSHAKE_MORE;
+    case TLS_END:
+    case TLS_BROKEN:
+        break;
+    }
+    session->attempt->handshake.outcome = OUTCOME_BAD_RESPONSE;
+    via_blame(session, "failed the TLS handshake", 0);
+    session->request.via_tls = why;
+    return HANDSHAKE_FAILED;
 }
 
 enum handshake_result via_turn(struct session *session)
 {
     struct handshake *handshake = &session->attempt->handshake;
     struct stream *upstream = &session->upstream;
+    enum handshake_result secured = session->attempt->secured ? HANDSHAKE_DONE : secure(session);
+    if (secured != HANDSHAKE_DONE || via_asks_for_url(session))
+        return secured;
     stream_flush(upstream);
     stream_fill(upstream, HANDSHAKE_HEAD_MAX + 1); /* one more, so that too long is seen */
     enum handshake_result result =
@@ -148,6 +201,7 @@ void via_blame(struct session *session, const char *why, int status)
     session->request.via_failed = session->request.via != NULL;
     session->request.via_why = why;
     session->request.via_status = status;
+    session->request.via_tls = NULL;
 }
 
 static const char *what_happened(enum outcome outcome)
@@ -177,8 +231,9 @@ bool via_texts(const struct request *request, char *message, size_t message_size
                  "%s goes by the upstream proxy %s, which answered %d and %s", target, request->via,
                  request->via_status, why);
     else
-        snprintf(message, message_size, "%s goes by the upstream proxy %s, which %s", target,
-                 request->via, why);
+        snprintf(message, message_size, "%s goes by the upstream proxy %s, which %s%s%s", target,
+                 request->via, why, request->via_tls != NULL ? ": " : "",
+                 request->via_tls != NULL ? request->via_tls : "");
     snprintf(next_step, next_step_size,
              "The target is allowed; ask the operator to look at the upstream proxy %s",
              request->via);

@@ -29,11 +29,13 @@ const struct addr *via_judged_addr(const struct request *request);
 bool via_is_kept(const struct session *session);
 void via_keep(struct session *session);
 
-/* A plain request to an HTTP proxy needs none: it is asked for the whole URL. */
+/* A plain request to an HTTP proxy needs none, but for TLS: it is asked for the whole URL. */
 bool via_needs_handshake(const struct session *session);
 bool via_asks_for_url(const struct session *session);
 void via_begin(struct session *session);
 enum handshake_result via_turn(struct session *session);
+/* Of what via_choose() took. */
+void via_leave(struct session *session);
 
 /* The head in session->http->forward, as such a proxy wants it. */
 void via_write_head(const struct session *session, struct buf *out);

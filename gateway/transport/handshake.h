@@ -1,5 +1,6 @@
 /*
  * Asking an upstream proxy for a tunnel: CONNECT (RFC 9110 9.3.6), or SOCKS5 (RFC 1928, RFC 1929).
+ * TLS to the proxy itself comes before it and is the stream's.
  *
  * Between two queues, whoever fills and empties them. Reads no byte beyond the proxy's answer: what
  * follows is the tunnel's and stays in `in`. Ownership: borrows upstream and target until it is

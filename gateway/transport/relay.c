@@ -79,7 +79,8 @@ static size_t turn_way(struct relay_way *way, char *scratch)
         /* A reset is passed on by whoever closes the streams: after it no FIN. */
         if (!way->from->broken)
             stream_finish(way->to);
-        end_way(way);
+        if (way->from->broken || !way->to->finishing)
+            end_way(way);
     }
     return moved;
 }

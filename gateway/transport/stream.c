@@ -17,6 +17,13 @@ void stream_init(struct stream *stream, int fd)
     *stream = (struct stream){.fd = fd, .readable = true, .writable = true};
 }
 
+enum tls_result stream_secure(struct stream *stream, const char **why)
+{
+    enum tls_result result = tls_handshake(stream->tls, why);
+    stream->reply_owed = result == TLS_WANTS_WRITE;
+    return result;
+}
+
 void stream_tune(int fd)
 {
     static const struct {
@@ -36,10 +43,26 @@ void stream_unlinger(int fd)
     (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
 }
 
+static size_t read_tls(struct stream *stream, void *p, size_t size)
+{
+    size_t done = 0;
+    enum tls_result result = tls_read(stream->tls, p, size, &done);
+    stream->reply_owed = result == TLS_WANTS_WRITE;
+    if (result == TLS_WANTS_READ)
+        stream->readable = false;
+    else if (result == TLS_END && !stream->deaf)
+        stream->eof = true;
+    else if (result == TLS_END || result == TLS_BROKEN)
+        stream->broken = stream->deaf = true;
+    return result == TLS_DONE ? done : 0;
+}
+
 size_t stream_read(struct stream *stream, void *p, size_t size)
 {
     if (!stream->readable || stream->eof || stream->broken || size == 0)
         return 0;
+    if (stream->tls != NULL)
+        return read_tls(stream, p, size);
     ssize_t n = recv(stream->fd, p, size, 0);
     if (n > 0) {
         /* A short read has emptied the socket: the loop says when there is more. */
@@ -70,9 +93,27 @@ size_t stream_fill(struct stream *stream, size_t max)
     return total;
 }
 
+static size_t write_tls(struct stream *stream, struct str bytes)
+{
+    size_t total = 0;
+    while (total < bytes.len && stream->writable && !stream->deaf) {
+        size_t done = 0;
+        enum tls_result result = tls_write(stream->tls, bytes.p + total, bytes.len - total, &done);
+        if (result == TLS_DONE)
+            total += done;
+        else if (result == TLS_WANTS_WRITE)
+            stream->writable = false;
+        else
+            stream->deaf = true; /* nor is anything to be read first: there is no renegotiation */
+    }
+    return total;
+}
+
 static size_t write_some(struct stream *stream, struct str bytes)
 {
     size_t done = 0;
+    if (stream->tls != NULL)
+        return write_tls(stream, bytes);
     while (done < bytes.len && stream->writable && !stream->deaf) {
         ssize_t n = send(stream->fd, bytes.p + done, bytes.len - done, MSG_NOSIGNAL);
         if (n >= 0)
@@ -108,6 +149,12 @@ void stream_finish(struct stream *stream)
     assert(stream->out.len == 0);
     if (stream->fin_sent || stream->deaf)
         return;
+    if (stream->tls != NULL) {
+        enum tls_result result = tls_finish(stream->tls);
+        stream->finishing = result == TLS_WANTS_WRITE;
+        if (stream->finishing)
+            return;
+    }
     stream->fin_sent = true;
     if (shutdown(stream->fd, SHUT_WR) != 0)
         stream->deaf = true;
@@ -117,7 +164,14 @@ int stream_interest(const struct stream *stream, bool reading)
 {
     if (stream->broken)
         return 0;
-    return (reading && !stream->eof ? EV_READ : 0) | (stream->out.len > 0 ? EV_WRITE : 0);
+    const bool sending =
+        stream->out.len > 0 || stream->finishing || (reading && stream->reply_owed);
+    return (reading && !stream->eof ? EV_READ : 0) | (sending ? EV_WRITE : 0);
+}
+
+bool stream_has_pending(const struct stream *stream)
+{
+    return stream->tls != NULL && !stream->eof && !stream->broken && tls_has_pending(stream->tls);
 }
 
 void stream_ready(struct stream *stream, int revents)
@@ -141,6 +195,11 @@ size_t stream_unsent(int fd)
 
 void stream_close(struct stream *stream)
 {
+    /* Whoever took the descriptor away ends the connection otherwise. */
+    if (stream->tls != NULL && stream->fd >= 0 && !stream->deaf && !stream->fin_sent &&
+        stream->out.len == 0)
+        (void)tls_finish(stream->tls);
+    tls_free(stream->tls);
     if (stream->fd >= 0)
         close(stream->fd);
     buf_free(&stream->in);

@@ -7,11 +7,15 @@
  * Failure: `deaf` when the peer takes nothing any more (what it sent before can still be read:
  * Linux keeps the receive queue of a connection that was reset), `broken` when nothing can be read
  * either.
+ *
+ * With `tls` everything goes by that, and who uses the stream sees no difference: close_notify is
+ * the FIN, an end without one a reset.
  */
 #ifndef TRANSPORT_STREAM_H
 #define TRANSPORT_STREAM_H
 
 #include "transport/buf.h"
+#include "transport/tls.h"
 
 #include <stdint.h>
 
@@ -21,13 +25,20 @@ struct stream {
         writable; /* as far as is known; false after EAGAIN until the loop says otherwise */
     bool eof;     /* the peer has sent its FIN */
     bool fin_sent;
-    bool deaf;   /* a send failed: the peer is gone */
-    bool broken; /* reset, and everything that came before was read; implies deaf */
+    bool finishing;  /* the FIN is to be sent and cannot be yet (a close_notify needs room) */
+    bool reply_owed; /* TLS has to send something of its own before it reads on */
+    bool deaf;       /* a send failed: the peer is gone */
+    bool broken;     /* reset, and everything that came before was read; implies deaf */
     struct buf in, out;
+    struct tls *tls; /* owned; or NULL */
 };
 
 /* Takes `fd` over. It counts as readable and writable until a call says otherwise. */
 void stream_init(struct stream *stream, int fd);
+
+/* Turns of the handshake of a `tls` that was just set, until TLS_DONE. `*why` goes with TLS_BROKEN.
+ */
+enum tls_result stream_secure(struct stream *stream, const char **why);
 
 /* TCP_NODELAY and keepalive, so that a peer that vanished is noticed; does nothing on Unix sockets.
  */
@@ -44,7 +55,7 @@ size_t stream_fill(struct stream *stream, size_t max);
 /* Queues bytes, and hands to the kernel what it takes now. */
 void stream_send(struct stream *stream, struct str bytes);
 void stream_flush(struct stream *stream);
-/* The FIN, once `out` is empty. */
+/* The FIN, once `out` is empty; again while `finishing`. */
 void stream_finish(struct stream *stream);
 
 /* What the loop has to watch for: EV_READ when `reading` is wanted and possible, EV_WRITE when
@@ -52,6 +63,9 @@ void stream_finish(struct stream *stream);
 int stream_interest(const struct stream *stream, bool reading);
 /* What the loop has seen. */
 void stream_ready(struct stream *stream, int revents);
+
+/* There is input at hand that the loop will not tell of. */
+bool stream_has_pending(const struct stream *stream);
 
 /* Bytes that the kernel has taken and may still deliver; 0 on Unix sockets. */
 size_t stream_unsent(int fd);

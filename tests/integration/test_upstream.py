@@ -3,13 +3,20 @@ one fails (case N17, and docs/addresses.md "Upstream proxies")."""
 
 import base64
 import ipaddress
+import json
 import os
+import select
+import socket
 import struct
+import ssl
 import subprocess
+import threading
+import warnings
 
 from lab import hello, main, reply, whole_and_dribbled
 from lab import gateway as lab_gateway
 from lab.launch import LaunchCase
+from lab.tls_front import TlsFront
 from lab.upstream import echo
 
 SECRET = "corp-user:p:ss word"
@@ -207,6 +214,209 @@ class Carried(UpstreamCase):
         self.assertNotIn(evil, proxy.received)
 
 
+class OverTls(UpstreamCase):
+    """The same with https://: every HTTP proxy is behind TLS."""
+
+    def front(self, proxy, context=None, **how):
+        context = context or self.authority().server("127.0.0.2", "127.0.0.3", "127.0.0.4")
+        return self._own(TlsFront(proxy, context, **how))
+
+    def lab(self, proxy, scheme="http", **parts):
+        if scheme != "http":
+            return super().lab(proxy, scheme=scheme, **parts)
+        self.fronted = proxy if isinstance(proxy, TlsFront) else self.front(proxy)
+        parts["policy"] = parts.get("policy", "upstream = secure\n")
+        more = f"[upstream secure]\naddress = https://{self.fronted.literal}\nca-file = {self.authority().certificate}\n"
+        if parts.get("credentials") is not None:
+            more += f"credentials-file = {self.write('corp.secret', parts['credentials'])}\n"
+        return super().lab(proxy, more=more + parts.pop("more", ""), **parts)
+
+    def decision(self, *arguments, **named):
+        record = super().decision(*arguments, **named)
+        record["message"] = record["message"].replace("secure", "corp")
+        return record
+
+
+class CarriedOverTls(OverTls, Carried):
+    def test_a_proxy_with_a_name(self):
+        proxy = self.upstream(connect_proxy(), "proxy.test")
+        front = self.front(proxy, self.authority().server("proxy.test"))
+        self.lab(front, policy="upstream = named\n", hosts=[proxy],
+                 more=f"[upstream named]\naddress = https://proxy.test:{front.port}\nca-file = {self.authority().certificate}\n")
+        self.gw.client().connect_to("far.test:7000").send(b"x").expect(b"x")
+        self.assertEqual((front.names, front.protocols), (["proxy.test"], ["http/1.1"]))
+
+    def test_half_close_either_way(self):
+        for late in (b"", b"late"):
+            def reply_late(talk, late=late):
+                heard = talk.read_all()
+                talk.send(heard + late)
+
+            self.lab(self.upstream(connect_proxy(then=reply_late)))
+            client = self.gw.client().connect_to("far.test:7000").send(b"all of it").finish()
+            client.expect(b"all of it" + late)
+            client.expect_eof()
+            self.gw.stop()
+        heard = []
+
+        def first(talk):
+            talk.send(b"bye").finish()
+            heard.append(talk.read_all())
+
+        proxy = self.upstream(connect_proxy(then=first))
+        self.lab(proxy)
+        client = self.gw.client().connect_to("far.test:7000")
+        client.expect(b"bye")
+        client.expect_eof()
+        client.send(b"still here").finish()
+        proxy.wait(lambda: heard, "what was said afterwards")
+        self.assertEqual(heard, [b"still here"])
+
+    def test_an_end_without_close_notify_is_no_end(self):
+        proxy = self.upstream(connect_proxy(then=lambda talk: talk.send(b"half")))
+        self.lab(self.front(proxy, cuts=True))
+        client = self.gw.client().connect_to("far.test:7000")
+        client.expect(b"half")
+        with self.assertRaises(OSError):
+            client.sock.recv(1)
+
+    def test_20_mb_both_ways_by_a_slow_reader(self):
+        size = 20 << 20
+        sent = os.urandom(1 << 20) * (size >> 20)
+        self.lab(self.upstream(connect_proxy()))
+        client = self.gw.client().connect_to("far.test:7000")
+
+        def write():
+            client.sock.sendall(sent)
+            client.sock.shutdown(socket.SHUT_WR)
+
+        writer = threading.Thread(target=write, daemon=True)
+        writer.start()
+        heard = bytearray(client.buffer)
+        while step := client.sock.recv(1 << 12 if len(heard) < 1 << 19 else 1 << 16):
+            heard += step
+        writer.join()
+        self.assertEqual(len(heard), size)
+        self.assertTrue(heard == sent, "other bytes than were sent")
+
+    def test_a_download_nobody_reads_is_held_back(self):
+        sent = [0]
+
+        def flood(talk):
+            while True:
+                talk.send(b"x" * (64 << 10))
+                sent[0] += 64 << 10
+
+        self.lab(self.upstream(connect_proxy(then=flood)))
+        client = self.gw.client().connect_to("far.test:7000")
+        client.sock.recv(1)
+        before, seen = self.gw.rss_kib(), -1
+        while seen != sent[0]:
+            seen = sent[0]
+            select.select([], [], [], 0.3)
+        self.assertLess(sent[0], 64 << 20)
+        self.assertLess(self.gw.rss_kib() - before, 16 << 10)
+
+    def test_abandoned_in_every_state_everything_comes_back(self):
+        deaf = self.upstream(lambda talk: talk.read_all())  # takes the hello and says nothing
+        proxy = self.upstream(connect_proxy())
+        mute = self.upstream(connect_proxy(b""))
+        ca = f"ca-file = {self.authority().certificate}\n"
+        self.lab(proxy, allow=["far.test:*", "deaf.test:* via=deaf", "mute.test:* via=mute"],
+                 more=f"[upstream deaf]\naddress = https://{deaf.literal}\n{ca}"
+                      f"[upstream mute]\naddress = https://{self.front(mute).literal}\n{ca}")
+        self.gw.client().connect_to("far.test:7000").send(b"x").expect(b"x").close()
+        self.gw.wait_for_descriptors(before := self.gw.descriptors())
+        for round_number in range(10):
+            clients = []
+            for host in ("deaf", "mute"):
+                client = self.gw.client()
+                client.request(f"CONNECT {host}.test:1 HTTP/1.1")
+                clients.append(client)
+            for last in (lambda client: client.finish(), lambda client: client.send(b"y" * 300000), lambda client: None,
+                         lambda client: client.reset()):
+                client = self.gw.client().connect_to("far.test:7000")
+                last(client)
+                clients.append(client)
+            deaf.wait_for_connections(round_number + 1)
+            mute.wait_for_connections(round_number + 1)
+            for number, client in enumerate(clients):
+                (client.reset if number % 2 and client.sock.fileno() >= 0 else client.close)()
+        self.gw.wait_for_descriptors(before)
+
+
+class Certificates(OverTls):
+    def refused(self, words, context=None, ca=True, name="proxy.test"):
+        proxy = self.upstream(connect_proxy(), name)
+        front = self.front(proxy, context) if context is not None else proxy
+        if os.path.exists(self.path("audit.jsonl")):
+            os.remove(self.path("audit.jsonl"))
+        more = f"[upstream corp]\naddress = https://{name}:{front.port}\n"
+        if ca:
+            more += f"ca-file = {self.authority().certificate}\n"
+        self.gw = self.gateway(allow=["far.test:*"], policy="upstream = corp\n", hosts=[proxy], more=more)
+        for ask in (lambda client: (client.request("CONNECT far.test:443 HTTP/1.1"), client.response())[1],
+                    lambda client: client.get("http://far.test/")):
+            body = self.assert_refused(ask(self.gw.client()), 502, "bad-response")
+            self.assertIn("upstream proxy corp, which failed the TLS handshake: ", body["message"])
+            self.assertIn(words, body["message"])
+        if context is not None:
+            self.assertEqual(proxy.connections, 0)
+        self.gw.stop()
+
+    def test_who_is_not_believed_hears_nothing(self):
+        authority = self.authority()
+        self.refused("unable to get local issuer", authority.server("proxy.test"), ca=False)
+        self.refused("hostname mismatch", authority.server("other.test"))
+        self.refused("hostname mismatch", authority.server("*.proxy.test"))
+        self.refused("expired", authority.server("proxy.test", days=-1))
+        own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        own.load_cert_chain(*authority.self_signed("proxy.test"))
+        self.refused("self-signed", own)
+
+    def test_an_address_has_to_be_in_the_certificate(self):
+        proxy = self.upstream(connect_proxy())
+        self.lab(self.front(proxy, self.authority().server("proxy.test")))
+        client = self.gw.client()
+        client.request("CONNECT far.test:443 HTTP/1.1")
+        self.assertIn("IP address mismatch", self.assert_refused(client.response(), 502, "bad-response")["message"])
+        self.assert_untouched(proxy)
+
+    def test_old_versions_are_not_spoken(self):
+        old = self.authority().server("proxy.test")
+        old.set_ciphers("ALL:@SECLEVEL=0")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # python's own, that one should not
+            old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
+        self.refused("version", old)
+
+    def test_1_2_is_spoken(self):
+        context = self.authority().server("127.0.0.2")
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        self.lab(self.front(self.upstream(connect_proxy()), context))
+        self.gw.client().connect_to("far.test:7000").send(b"x" * 100000).expect(b"x" * 100000)
+
+    def test_one_who_speaks_no_tls(self):
+        proxy = self.upstream(lambda talk: talk.send(b"HTTP/1.1 400 Bad Request\r\n\r\n"))
+        self.lab_in_clear(proxy, "wrong version number")
+        self.lab_in_clear(self.upstream(lambda talk: talk.read_exactly(1)), "")
+
+    def lab_in_clear(self, proxy, words):
+        gateway = UpstreamCase.lab(self, proxy, scheme="https")
+        client = gateway.client()
+        client.request("CONNECT far.test:443 HTTP/1.1")
+        body = self.assert_refused(client.response(), 502, "bad-response")
+        self.assertIn("failed the TLS handshake: " + words, body["message"])
+        gateway.stop()
+
+    def test_a_silent_one(self):
+        UpstreamCase.lab(self, self.upstream(lambda talk: talk.read_all()), scheme="https", gateway="connect-timeout = 1s")
+        client = self.gw.client()
+        client.request("CONNECT far.test:443 HTTP/1.1")
+        body = self.assert_refused(client.response(), 504, "connect-timeout")
+        self.assertIn("upstream proxy corp, which did not answer in time", body["message"])
+
+
 class Routes(UpstreamCase):
     def test_what_is_denied_never_gets_there(self):
         proxy = self.upstream(connect_proxy())
@@ -351,6 +561,31 @@ class Failures(UpstreamCase):
 
 
 class Configuration(UpstreamCase):
+    def test_explain_names_the_upstream(self):
+        path = self.write("explained.ini", self.config(
+            allow=["far.test:*", "near.test via=direct", "10.0.0.1:80", "localhost:80"], policy="upstream = corp\n",
+            more="[upstream corp]\naddress = http://proxy.test:3128\n"))
+        for target, message in (("far.test:443", "by the upstream proxy corp"), ("http://far.test/x", "by the upstream proxy corp"),
+                                ("10.0.0.1:80", "by the upstream proxy corp"), ("near.test:443", None), ("localhost:80", None)):
+            said = json.loads(self.tool("explain", "-c", path, "--json", target)[0])
+            self.assertEqual((said["verdict"], said["message"]), ("allow", message), target)
+        # A name that is resolved upstream has no address here that could be judged.
+        said = json.loads(self.tool("explain", "-c", path, "--json", "--addr", "169.254.169.254", "far.test:443")[0])
+        self.assertEqual((said["verdict"], said["addr"]), ("allow", None))
+        said = json.loads(self.tool("explain", "-c", path, "--json", "--addr", "169.254.169.254", "near.test:443", status=1)[0])
+        self.assertEqual(said["reason"], "address-denied")
+        pretty, slave = os.openpty()
+        subprocess.run([lab_gateway.binary(), "explain", "-c", path, "far.test:443"], stdout=slave, check=True,
+                       env=lab_gateway.environment(), timeout=60)
+        os.close(slave)
+        self.assertRegex(os.read(pretty, 4096).decode(), r"(?m)^upstream +corp\r?$")
+        os.close(pretty)
+
+    def test_check_warns_of_denials_that_cannot_be_kept(self):
+        path = self.write("warned.ini", "[policy p]\nupstream = corp\ndeny-addresses = 10.0.0.0/8\nallow = far.test\n"
+                                        "[upstream corp]\naddress = http://proxy.test:3128\n")
+        self.assertIn("[policy p] goes by the upstream corp", self.tool("check", "-c", path)[1])
+
     def test_faults_have_a_place(self):
         good = "[upstream corp]\naddress = http://proxy.test:3128\n"
         for text, said in (
@@ -361,7 +596,9 @@ class Configuration(UpstreamCase):
             ("[policy p]\ndeny = a.test via=corp\n" + good, "via= has no meaning in a deny rule"),
             ("[upstream corp]\n", "[upstream corp] has no address"),
             ("[upstream direct]\naddress = http://a.test:1\n", "via=direct"),
-            ("[upstream corp]\naddress = https://a.test:1\n", "not available in this version"),
+            ("[upstream corp]\naddress = https://a.test\n", "the port is missing"),
+            ("[upstream corp]\naddress = https://a.test:1\nca-file = bad.ini\n", "no certificate"),
+            (good + "ca-file = bad.ini\n", "only an https:// upstream"),
             ("[upstream corp]\naddress = http://a.test\n", "the port is missing"),
             ("[upstream corp]\naddress = http://user:hunter2@a.test:1\n", "credentials-file"),
         ):
@@ -430,6 +667,16 @@ class PrivateGateway(LaunchCase):
                          ["CONNECT far.test:443 HTTP/1.1", "GET http://far.test/ HTTP/1.1"])
         for request in log:
             self.assertEqual(request.get("Proxy-Authorization"), "Basic " + base64.b64encode(b"me:s@cret").decode())
+
+    def test_N17_the_parent_may_speak_tls(self):
+        log = []
+        parent = self._own(TlsFront(self.serve(log), self.authority().server("127.0.0.2")))
+        said = self.ask("tunnel://far.test:443", env={"HTTPS_PROXY": f"https://{parent.literal}",
+                                                      "SSL_CERT_FILE": self.authority().certificate})
+        self.assertEqual((said["tunnel://far.test:443"], len(log)), ("200 by tunnel", 1))
+        said = self.ask("tunnel://far.test:443", env={"HTTPS_PROXY": f"https://{parent.literal}"})
+        self.assertIn("502", said["tunnel://far.test:443"])
+        self.assertEqual(len(log), 1)
 
     def test_N17_settings_beat_the_environment(self):
         log, wrong = [], []

@@ -557,12 +557,14 @@ static void upstreams_need_an_address(void **state)
         {"[upstream u]\n", "g.ini:1: [upstream u] has no address"},
         {"[upstream u]\naddress = http://p.test\n",
          "g.ini:2: address: `http://p.test`: the port is missing"},
-        {"[upstream u]\naddress = https://p.test:1\n",
-         "g.ini:2: address: `https://p.test:1`: TLS to the proxy itself (https://) is not "
-         "available "
-         "in this version"},
+        {"[upstream u]\naddress = http://p.test:1\nca-file = /dev/null\n",
+         "g.ini:3: /dev/null: is not a regular file\n"
+         "g.ini:3: ca-file: only an https:// upstream shows a certificate"},
+        {"[upstream u]\naddress = https://p.test:1\nca-file = /etc/passwd\n",
+         "g.ini:3: ca-file: /etc/passwd: it has no certificate (PEM) that can be read"},
         {"[upstream u]\naddress = p.test:1\n",
-         "g.ini:2: address: `p.test:1`: it has to be http://HOST:PORT or socks5://HOST:PORT"},
+         "g.ini:2: address: `p.test:1`: it has to be http://HOST:PORT, https://HOST:PORT or "
+         "socks5://HOST:PORT"},
         {"[upstream u]\naddress = http://me:s3cret@p.test:1\n",
          "g.ini:2: address: credentials stand in the credentials-file, not here"},
         {"[upstream direct]\naddress = http://p.test:1\n",
@@ -920,7 +922,7 @@ static void options_has_a_line_for_every_key(void **state)
         assert_non_null(strstr(text, lines[i]));
     for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1)
         count++;
-    assert_int_equal(count, 58);
+    assert_int_equal(count, 59);
     free(text);
 }
 
