@@ -65,7 +65,7 @@ static bool same_cidr(const struct cidr *a, const struct cidr *b)
 struct key {
     enum rule_host host;
     struct str name;
-    const struct cidr *cidr;
+    const struct cidr *cidr; /* RULE_CIDR; otherwise NULL */
 };
 
 static struct key key_of(const struct rule *rule)
@@ -79,8 +79,9 @@ static bool has_host(const struct rule *rule, const struct key *key)
 {
     if (rule->host != key->host)
         return false;
-    return rule->host == RULE_CIDR ? same_cidr(&rule->cidr, key->cidr)
-                                   : str_eq(rule_name(rule), key->name);
+    if (key->cidr != NULL)
+        return same_cidr(&rule->cidr, key->cidr);
+    return str_eq(rule_name(rule), key->name);
 }
 
 static void note_length(struct index *index, const struct cidr *range)

@@ -309,6 +309,7 @@ static bool parse_pattern(struct parser *parser, struct str pattern)
     struct str host, ports;
     if (!split_pattern(parser, pattern, &host, &ports))
         return false;
+    assert(host.p != NULL && host.len > 0);
     if (host.p[0] == '[') {
         if (!parse_bracketed(parser, (struct str){host.p + 1, host.len - 2}))
             return false;
@@ -607,7 +608,8 @@ static bool check_combination(struct parser *parser)
         return fault(parser, "mode=ask has no meaning in a deny rule");
     if (has_seen(parser, "to") && rule->extra->to_count == 0)
         return fault(parser, "to= names no address");
-    if (has_seen(parser, "to") && has_seen(parser, "via") && strcmp(rule->extra->via, "direct") != 0)
+    if (has_seen(parser, "to") && has_seen(parser, "via") &&
+        strcmp(rule->extra->via, "direct") != 0)
         return fault(parser, "to= cannot be kept with via=%s, where the name is resolved upstream",
                      rule->extra->via);
     if (rule->host == RULE_CIDR && has_seen(parser, "to"))
