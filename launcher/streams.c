@@ -32,8 +32,8 @@ int streams_look(struct streams *streams, struct srt_err *err)
                                "lead out of the sandbox",
                                names[fd]);
         /* What has no name left is the command's alone: here-documents, memory. */
-        if (S_ISREG(st.st_mode) && (flags & O_ACCMODE) == O_RDONLY && st.st_nlink > 0 &&
-            (streams->paths[fd] = path_of(fd)) == NULL)
+        if ((S_ISREG(st.st_mode) || S_ISBLK(st.st_mode)) && (flags & O_ACCMODE) == O_RDONLY &&
+            st.st_nlink > 0 && (streams->paths[fd] = path_of(fd)) == NULL)
             return srt_err_set(err, "%s has no path: %s", names[fd], strerror(errno));
     }
     return 0;
