@@ -163,3 +163,36 @@ bool protect_begins(const struct protect *protect, const char *name)
     }
     return false;
 }
+
+/* Whether the path ends before the pattern does, so that protected names lie below it. */
+static bool leads_from(const char *pattern, const char *p)
+{
+    while (*p != '\0') {
+        size_t pattern_len = strcspn(pattern, "/");
+        size_t len = strcspn(p, "/");
+        if (pattern_len == 2 && memcmp(pattern, "**", 2) == 0)
+            return true;
+        if (!component_equal(pattern, pattern_len, p, len) || pattern[pattern_len] == '\0')
+            return false;
+        pattern += pattern_len + 1;
+        p += len + (p[len] == '/');
+    }
+    return true;
+}
+
+const char *protect_lead(const struct protect *protect, const char *path, bool link)
+{
+    const char *name = strrchr(path, '/') + 1;
+    if (!link)
+        return (protect->groups & 1u << GIT_CONFIG) != 0 && strcasecmp(name, ".git") == 0
+                   ? groups[GIT_CONFIG].what
+                   : NULL;
+    for (const char *p = path; *p != '\0'; p += strcspn(p, "/")) {
+        while (*p == '/')
+            p++;
+        for (size_t i = 0; *p == '.' && i < ROW_COUNT; i++)
+            if ((protect->groups & 1u << rows[i].group) != 0 && leads_from(rows[i].pattern, p))
+                return groups[rows[i].group].what;
+    }
+    return NULL;
+}

@@ -29,4 +29,9 @@ const char *protect_match(const struct protect *protect, const char *path, size_
 /* Whether a directory of this name can begin a protected path (".git" of ".git/hooks"). */
 bool protect_begins(const struct protect *protect, const char *name);
 
+/* What speaks against a symbolic link (or, where `link` is false, a file) at `path`, or NULL: a
+ * link on the way to a protected name puts any directory in its place, and a file ".git" names one.
+ */
+const char *protect_lead(const struct protect *protect, const char *path, bool link);
+
 #endif

@@ -398,15 +398,24 @@ static bool is_private(const char *path)
 }
 
 /* Whether a new name may come to be at this path; otherwise the refusal has been reported. */
-static bool may_create(struct call *call, const char *operation, const char *path)
+static bool may_create(struct call *call, const char *operation, const char *path, mode_t type)
 {
     if (is_private(path))
         return true;
-    struct fence_view view = fence_view(call->ward->fence, path);
-    if (view.writable)
+    const struct fence *fence = call->ward->fence;
+    struct fence_view view = fence_view(fence, path);
+    const char *lead = S_ISDIR(type) ? NULL : protect_lead(&fence->protect, path, S_ISLNK(type));
+    if (view.writable && lead == NULL)
         return true;
-    report(call, operation, path, EROFS, view.write_setting);
+    report(call, operation, path, EROFS, view.writable ? lead : view.write_setting);
     return false;
+}
+
+static mode_t type_at(const struct spot *spot)
+{
+    struct stat st;
+    bool there = fstatat(spot->dir, spot->name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    return there ? st.st_mode & S_IFMT : S_IFREG;
 }
 
 /* Failures of a call that was let through tell of the walls, too. */
@@ -432,6 +441,8 @@ static bool on_moved(void *context, const struct tree_entry *entry)
     /* What could not be written before the move is guarded by mounts that do not move. */
     if (fence_view(moved->fence, entry->path).writable && !fence_view(moved->fence, path).writable)
         moved->allowed = false;
+    if (entry->type == PATH_SYMLINK && protect_lead(&moved->fence->protect, path, true) != NULL)
+        moved->allowed = false;
     return moved->allowed && entry->type == PATH_DIR;
 }
 
@@ -442,7 +453,7 @@ static bool may_move_into(struct call *call, const struct spot *from, const char
     struct stat st;
     if (fstatat(from->dir, from->name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(st.st_mode))
         return true;
-    if (!protect_begins(&call->ward->fence->protect, strrchr(to, '/') + 1) &&
+    if (protect_lead(&call->ward->fence->protect, to, true) == NULL &&
         !fence_differs_below(call->ward->fence, to))
         return true;
     struct moved moved = {.fence = call->ward->fence, .to = to, .allowed = true};
@@ -512,12 +523,15 @@ static int64_t give(const struct call *call, int fd, uint64_t flags)
 /* Opening one end of a FIFO waits for the other: not here, where everybody would wait with it. */
 static int64_t open_waiting(struct call *call, const struct spot *spot, int flags, int nofollow)
 {
+    pid_t warden = getpid();
     pid_t pid = fork();
     if (pid < 0)
         return -EAGAIN;
     if (pid > 0)
         return ANSWERED;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != warden)
+        _exit(0);
     int fd = openat(spot->dir, spot->name, flags | nofollow | O_CLOEXEC);
     if (fd < 0 || give(call, fd, (uint64_t)flags) < 0) {
         struct seccomp_notif_resp answer = {.id = call->request->id,
@@ -621,7 +635,7 @@ static int64_t open_existing(struct call *call, const struct spot *spot, int fla
 
 static int64_t open_new(struct call *call, const struct spot *spot, int flags, mode_t mode)
 {
-    if (!may_create(call, "create", spot->path))
+    if (!may_create(call, "create", spot->path, S_IFREG))
         return -EROFS;
     read_status(call);
     umask(call->umask);
@@ -725,7 +739,7 @@ static int64_t do_make(struct call *call, int dir_fd, uint64_t address, mode_t m
     if (spot.slash && !dir)
         return -ENOENT;
     const char *operation = dir ? "mkdir" : "mknod";
-    if (!may_create(call, operation, spot.path))
+    if (!may_create(call, operation, spot.path, dir ? S_IFDIR : S_IFREG))
         return -EROFS;
     read_status(call);
     umask(call->umask);
@@ -751,7 +765,7 @@ static int64_t do_symlink(struct call *call, uint64_t target_address, int dir_fd
         return -EEXIST;
     if (spot.slash)
         return -ENOENT;
-    if (!may_create(call, "symlink", spot.path))
+    if (!may_create(call, "symlink", spot.path, S_IFLNK))
         return -EROFS;
     return judged(call, "symlink", &spot, errno_of(symlinkat(target, spot.dir, spot.name)));
 }
@@ -799,7 +813,10 @@ static int64_t do_link(struct call *call, int old_fd, uint64_t old, int new_fd, 
         return -EEXIST;
     if (spot.slash)
         return -ENOENT;
-    if (!may_create(call, "link", spot.path))
+    struct stat st;
+    if (fstat(object, &st) != 0)
+        return -errno;
+    if (!may_create(call, "link", spot.path, st.st_mode))
         return -EROFS;
     /* As the kernel says where a mount lies on the guarded file. */
     char guarded[PATH_MAX];
@@ -827,8 +844,8 @@ static int64_t do_rename(struct call *call, int old_fd, uint64_t old, int new_fd
     if (name_is_special(&from) || name_is_special(&to))
         return -EBUSY;
     bool exchange = (flags & RENAME_EXCHANGE) != 0;
-    if (!may_create(call, "rename", to.path) ||
-        (exchange && !may_create(call, "rename", from.path)))
+    if (!may_create(call, "rename", to.path, type_at(&from)) ||
+        (exchange && !may_create(call, "rename", from.path, type_at(&to))))
         return -EROFS;
     /* Between two mounts the kernel says EXDEV, which lets mv copy instead. */
     struct fence_view source = fence_view(call->ward->fence, from.path);
@@ -982,10 +999,13 @@ static int64_t do_connect(struct call *call, int fd, uint64_t address, uint64_t 
     if ((fcntl(sock, F_GETFL) & O_NONBLOCK) != 0)
         return fchdir(call->ward->host_proc) == 0 ? errno_of(connect(sock, &to.any, to_len))
                                                   : -EACCES;
+    pid_t warden = getpid();
     pid_t pid = fork();
     if (pid != 0)
         return pid < 0 ? -EAGAIN : ANSWERED;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != warden)
+        _exit(0);
     int64_t result =
         fchdir(call->ward->host_proc) == 0 ? errno_of(connect(sock, &to.any, to_len)) : -EACCES;
     struct seccomp_notif_resp response = {.id = call->request->id, .error = (int)result};
