@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/btrfs.h>
 #include <linux/filter.h>
 #include <linux/sched.h>
 #include <seccomp.h>
@@ -18,6 +19,10 @@
 #include <sys/syscall.h>
 
 #include <asm/ioctls.h>
+
+/* From headers that are not exported: a struct of three 64-bit numbers, and one of 32 bytes. */
+#define OCFS2_IOC_REFLINK _IOC(_IOC_WRITE, 'o', 4, 24)
+#define BCH_IOCTL_SUBVOLUME_CREATE _IOC(_IOC_WRITE, 0xbc, 16, 32)
 
 enum compare { ALWAYS, EQUAL, AT_LEAST, BITS }; /* BITS: (argument & mask) == value */
 
@@ -89,6 +94,14 @@ static const struct row rows[] = {
     /* The terminal belongs to whoever started us. The kernel looks at 32 bits of the command. */
     ARG_BITS("ioctl", 1, LOW32, TIOCSTI, EPERM, 0, "types into the terminal outside"),
     ARG_BITS("ioctl", 1, LOW32, TIOCLINUX, EPERM, 0, "pastes into the console outside"),
+
+    /* Calls of file systems that make names, which the warden does not see. */
+    ARG_BITS("ioctl", 1, LOW32, BTRFS_IOC_SUBVOL_CREATE, EPERM, 0, "makes names unseen"),
+    ARG_BITS("ioctl", 1, LOW32, BTRFS_IOC_SUBVOL_CREATE_V2, EPERM, 0, "makes names unseen"),
+    ARG_BITS("ioctl", 1, LOW32, BTRFS_IOC_SNAP_CREATE, EPERM, 0, "makes names unseen"),
+    ARG_BITS("ioctl", 1, LOW32, BTRFS_IOC_SNAP_CREATE_V2, EPERM, 0, "makes names unseen"),
+    ARG_BITS("ioctl", 1, LOW32, OCFS2_IOC_REFLINK, EPERM, 0, "makes names unseen"),
+    ARG_BITS("ioctl", 1, LOW32, BCH_IOCTL_SUBVOLUME_CREATE, EPERM, 0, "makes names unseen"),
 
     /* Sockets: IPv4, IPv6, and the netlink that name resolution and `ip` need. */
     ARG_BITS("socket", 0, LOW32, AF_UNIX, EPERM, SYSCALLS_UNIX_SOCKETS | SYSCALLS_NAMED_SOCKETS,

@@ -178,6 +178,38 @@ print("own", os.write(own, b"500"))
                 self.assertEqual(f.read(), "new\n")
 
 
+class ProtectedNames(Fence):
+    def test_no_link_or_file_stands_in_for_the_way_to_a_protected_name(self):
+        self.write("repo/.git/HEAD")
+        self.write("evil/hooks/pre-commit")
+        self.write("evil/x/hooks/pre-commit")
+        self.write("evil/commands/x")
+        result = self.attack(
+            "cd repo; for n in .git .claude .config .GIT .git/modules .git/worktrees .git/info .git/modules/a; do"
+            " for d in . sub; do mkdir -p $d 2>/dev/null; [ $d/$n = ./.git ] && continue;"
+            "  ln -s ../evil $d/$n && echo LINK $d/$n; ln -s ../evil $d/l && mv -T $d/l $d/$n && echo MOVED $d/$n;"
+            "  rm -f $d/l; done; done;"
+            "echo 'gitdir: ../evil' > sub/.git && echo FILE; echo x > sub/f; mv sub/f sub/.git && echo MOVED FILE;"
+            "ln sub/f sub/.git && echo LINKED FILE; perl -e 'exit(0 == system(\"mknod\", \"sub/.git\", \"p\"))' || echo MKNOD;"
+            "mkdir g; ln -s ../evil g/modules; mv -T g sub/.git && echo MOVED AROUND A LINK;"
+            "mv -T ../evil .git/modules && echo MOVED BELOW; rm -rf sub g; true", env=self.environment())
+        self.assertEqual(result.stdout, "", result.stderr)
+
+    def test_git_links_can_be_made_where_git_configuration_may_be_changed(self):
+        self.filesystem["allowGitConfig"] = True
+        self.assertRan(self.sh("mkdir sub; echo 'gitdir: ../x' > sub/.git; ln -s x link; ln -s y .dotfile; ls -A"))
+
+    def test_file_systems_make_no_names_unseen(self):
+        result = self.run_in("python3", "-c", """
+import fcntl, os
+fd = os.open(".", os.O_RDONLY)
+for request in (0x5000940e, 0x50009418, 0x50009401, 0x50009417, 0x40186f04, 0x4020bc10):
+    try: fcntl.ioctl(fd, request, 0)
+    except OSError as e: print(e.errno, end=" ")
+""")
+        self.assertEqual(result.stdout.split(), ["1"] * 6, result.stderr)
+
+
 class Streams(Fence):
     def setUp(self):
         super().setUp()
@@ -293,7 +325,7 @@ raise SystemExit(1)""")
         self.assertNotRegex(result.stderr, "[\\x00-\\x09\\x0b-\\x1f\\x7f-\\x9f]")
 
 
-both(globals(), Life, Surroundings, GatewayInReach, Warden, Streams)
+both(globals(), Life, Surroundings, GatewayInReach, Warden, ProtectedNames, Streams)
 
 if __name__ == "__main__":
     unittest.main()
