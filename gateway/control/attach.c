@@ -543,10 +543,11 @@ static bool entry_names(const struct ini_entry *entry, const char *path)
            strcmp(path + dir_len, entry->value) == 0;
 }
 
-/* Rule lists and the hosts file hold no secrets, and the sandbox may need them as well. */
+/* Rule lists, the hosts file and certificates hold no secrets, and the sandbox may need them as
+ * well. */
 static bool is_secret(const struct ini_doc *doc, const char *path)
 {
-    static const char *const open_keys[] = {"allow-file", "deny-file", "hosts-file"};
+    static const char *const open_keys[] = {"allow-file", "deny-file", "hosts-file", "ca-file"};
     for (size_t i = 0; i < doc->count; i++) {
         const struct ini_entry *entry = &doc->entries[i];
         for (size_t j = 0; entry->key != NULL && j < sizeof(open_keys) / sizeof(open_keys[0]); j++)
