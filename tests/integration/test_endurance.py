@@ -39,6 +39,14 @@ class Endurance(LabCase):
         self.addCleanup(origin.terminate)
         return int(origin.stdout.readline().removeprefix(b"ready "))
 
+    def assert_not_grown(self, early):
+        """Within 2 % and what an allocator rounds to. A sanitizer's own bookkeeping grows for a while, so
+        there only the order of magnitude is judged (and leaks at the end)."""
+        with open(f"/proc/{self.gw.process.pid}/maps", encoding="ascii") as maps:
+            sanitized = "san.so" in maps.read()
+        bound = early * 1.5 if sanitized else early * 1.02 + 512
+        self.assertLess(self.gw.rss_kib(), bound, f"memory grows from {early} KiB")
+
     def wait(self, condition, what):
         deadline = time.monotonic() + PATIENCE_S
         while not condition():
@@ -101,7 +109,7 @@ class Reloads(Endurance):
                 self.assertEqual(status, 200, answer)
                 allowed[answer["generation"]] = "a.test" if number % 2 else "b.test"
                 tunnel.send(f"{number:08}").expect(f"{number:08}")
-                if number == self.COUNT // 4:
+                if number == self.COUNT // 2:
                     early = self.gw.rss_kib()
         finally:
             stop.set()
@@ -109,8 +117,7 @@ class Reloads(Endurance):
         done = json.loads(load.communicate()[0])
         self.assertEqual(done["failed"], 0, done)
         self.assertEqual(odd, [])
-        late = self.gw.rss_kib()
-        self.assertLess(late, early * 1.02 + 512, "memory grows with the number of reloads")
+        self.assert_not_grown(early)
         self.assertEqual(len(allowed), self.COUNT + 1)
         mixed = [entry for entry in self.gw.records("decision") if entry["host"] != "common.test"
                  and (entry["verdict"] == "allow") != (allowed[entry["generation"]] == entry["host"])]
@@ -182,10 +189,11 @@ class Abandoned(Endurance):
             self.wait(lambda: self.gw.descriptors() <= baseline, "descriptors return to the start")
 
         baseline = self.gw.descriptors()
-        round_of(self.COUNT // 4)
-        early = self.gw.rss_kib()
-        round_of(self.COUNT - self.COUNT // 4)
-        self.assertLess(self.gw.rss_kib(), early * 1.05 + KIB, "memory returns to where it was")
+        for number in range(4):  # alike, so that the peak of one is the peak of all
+            round_of(self.COUNT // 4)
+            if number == 1:
+                early = self.gw.rss_kib()
+        self.assert_not_grown(early)
 
 
 class SlowGigabyte(Endurance):

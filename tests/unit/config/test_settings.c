@@ -308,9 +308,9 @@ static void wrong_types_are_refused(void **state)
          "s.json:1:30: mandatoryDenySearchDepth must be a whole number from 1 to 10"},
         {"{\"network\": {\"parentProxy\": \"http://p.test\"}}",
          "s.json:1:29: network.parentProxy must be an object, not a string"},
-        {"{\"network\": {\"parentProxy\": {\"http\": \"https://me:s3cret@p.test\"}}}",
-         "s.json:1:38: network.parentProxy.http is not the address of a proxy: TLS to the proxy "
-         "itself (https://) is not available in this version"},
+        {"{\"network\": {\"parentProxy\": {\"http\": \"ftp://me:s3cret@p.test\"}}}",
+         "s.json:1:38: network.parentProxy.http is not the address of a proxy: it has to be "
+         "http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT"},
         {"{\"network\": {\"parentProxy\": {\"noproxy\": \"*\"}}}",
          "s.json:1:30: unknown key network.parentProxy.noproxy; did you mean noProxy?"},
         {"{\"allowPty\": \"yes\"}", "s.json:1:14: allowPty must be true or false, not a string"},
