@@ -306,7 +306,7 @@ static bool split_pattern(struct parser *parser, struct str pattern, struct str 
 
 static bool parse_pattern(struct parser *parser, struct str pattern)
 {
-    struct str host, ports;
+    struct str host = STR_NULL, ports;
     if (!split_pattern(parser, pattern, &host, &ports))
         return false;
     assert(host.p != NULL && host.len > 0);
