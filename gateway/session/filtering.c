@@ -165,6 +165,14 @@ static struct policy_filters filters_of(const struct session *session)
     return policy != NULL ? policy_filters(policy) : (struct policy_filters){NULL, 0};
 }
 
+/* The one that is asked, or was asked last; its tenure keeps it while the request waits. */
+static uint32_t filter_at_hand(const struct session *session)
+{
+    const struct policy_filters filters = filters_of(session);
+    assert(filters.at != NULL && session->filtering->at < filters.count);
+    return filters.at[session->filtering->at];
+}
+
 static const struct filter *filter_at(const struct session *session, uint32_t at)
 {
     return &session->tenure->snapshot->filters->items[at];
@@ -324,7 +332,7 @@ static enum filtering proceed(struct session *session, enum srt_filter_verdict v
     struct filtering_state *state = session->filtering;
     const struct policy_filters filters = filters_of(session);
     for (;;) {
-        const uint32_t number = filters.at[state->at];
+        const uint32_t number = filter_at_hand(session);
         if (verdict == SRT_FILTER_PENDING && !state->answered) {
             const uint64_t timeout_ms = filter_at(session, number)->config->timeout_ms;
             state->pending = true;
@@ -369,7 +377,7 @@ enum filtering filtering_go_on(struct session *session)
 static void abandon(struct session *session)
 {
     struct filtering_state *state = session->filtering;
-    const uint32_t number = filters_of(session).at[state->at];
+    const uint32_t number = filter_at_hand(session);
     const struct srt_filter_module *module = filter_at(session, number)->module;
     const struct srt_filter_ticket ticket = ticket_of(session);
     leave_place(session);
@@ -381,7 +389,7 @@ static void abandon(struct session *session)
 enum filtering filtering_give_up(struct session *session, bool left)
 {
     struct filtering_state *state = session->filtering;
-    const uint32_t number = filters_of(session).at[state->at];
+    const uint32_t number = filter_at_hand(session);
     abandon(session);
     if (left)
         snprintf(state->ruling.reason, sizeof(state->ruling.reason),
