@@ -16,6 +16,7 @@ enum { FIRST_FD = 3, FDS_MAX = 1024 };
 struct offered {
     int fd;     /* -1: taken */
     char *name; /* NULL: none */
+    enum offered_kind kind;
 };
 
 struct activation {
@@ -98,27 +99,33 @@ static bool has_address(int fd, const struct config_address *address)
            addr_eq(&addr, &address->addr) && (address->port == 0 || port == address->port);
 }
 
-static struct offered *find(struct activation *activation, const struct config_listen *config)
+/* One that has both the name and the address is the best; an address alone will do, a name alone
+ * will be found to be wrong. Port 0 is any port, and so says nothing about which. */
+static struct offered *find(struct activation *activation, enum offered_kind kind,
+                            const struct config_listen *config)
 {
-    struct offered *by_address = NULL;
+    struct offered *by_address = NULL, *by_name = NULL;
     for (size_t i = 0; i < activation->count; i++) {
         struct offered *item = &activation->items[i];
-        if (item->fd < 0)
+        if (item->fd < 0 || (item->kind != OFFERED_ANY && item->kind != kind))
             continue;
-        if (item->name != NULL && strcmp(item->name, config->name) == 0)
+        const bool named = item->name != NULL && strcmp(item->name, config->name) == 0;
+        const bool there = has_address(item->fd, &config->address);
+        if (named && there)
             return item;
-        /* Port 0 is any port, and so says nothing about which. */
-        if (by_address == NULL && (config->address.path != NULL || config->address.port != 0) &&
-            has_address(item->fd, &config->address))
+        if (by_name == NULL && named)
+            by_name = item;
+        if (by_address == NULL && there &&
+            (config->address.path != NULL || config->address.port != 0))
             by_address = item;
     }
-    return by_address;
+    return by_address != NULL ? by_address : by_name;
 }
 
-struct listener *activation_take(struct activation *activation, const struct config_listen *config,
-                                 struct srt_err *err)
+struct listener *activation_take(struct activation *activation, enum offered_kind kind,
+                                 const struct config_listen *config, struct srt_err *err)
 {
-    struct offered *item = find(activation, config);
+    struct offered *item = find(activation, kind, config);
     *err = (struct srt_err){0};
     if (item == NULL)
         return NULL;
@@ -131,13 +138,22 @@ struct listener *activation_take(struct activation *activation, const struct con
     return listener_adopt_for(fd, config, err);
 }
 
+struct listener *activation_open(struct activation *activation, enum offered_kind kind,
+                                 const struct config_listen *config, struct srt_err *err)
+{
+    struct listener *listener = activation_take(activation, kind, config, err);
+    if (listener == NULL && err->text[0] == '\0')
+        listener = listener_open(config, err);
+    return listener;
+}
+
 int activation_check(const struct activation *activation, struct srt_err *err)
 {
     for (size_t i = 0; i < activation->count; i++)
         if (activation->items[i].fd >= 0)
             return srt_err_set(err,
-                               "descriptor %d (%s) was handed over, but no [listen] has its "
-                               "name or address",
+                               "descriptor %d (%s) was handed over, but no [listen], control or "
+                               "admin has its name or address",
                                activation->items[i].fd,
                                activation->items[i].name != NULL ? activation->items[i].name
                                                                  : "without a name");

@@ -1,7 +1,8 @@
 /*
- * Listening sockets that the service manager opened for us (sd_listen_fds(3)'s protocol:
- * LISTEN_PID, LISTEN_FDS, LISTEN_FDNAMES). Each belongs to the [listen] section of its name, or
- * else of its address; one that belongs to none is refused by name.
+ * Listening sockets that somebody opened before us: the service manager (sd_listen_fds(3)'s
+ * protocol: LISTEN_PID, LISTEN_FDS, LISTEN_FDNAMES), or the gateway whose place this one takes
+ * (control/handover.h). Each belongs to the [listen] section of its name, or else of its address,
+ * or is the control socket or an admin socket by its name or address.
  *
  * Ownership: the descriptors are taken over; activation_free() closes what was not taken. Thread:
  * control, at the start. Failure: -1 and `err`.
@@ -13,14 +14,25 @@
 
 struct activation;
 
+/* What a socket is for. */
+enum offered_kind {
+    OFFERED_ANY, /* nobody said */
+    OFFERED_LISTEN,
+    OFFERED_CONTROL,
+    OFFERED_ADMIN,
+};
+
 /* What the environment offers to this process, which is often nothing; NULL and `err` when it makes
  * no sense. */
 struct activation *activation_read(struct srt_err *err);
 void activation_free(struct activation *activation); /* NULL is allowed */
 
 /* The listener for `config`, or NULL: with `err` empty when none was meant for it. */
-struct listener *activation_take(struct activation *activation, const struct config_listen *config,
-                                 struct srt_err *err);
+struct listener *activation_take(struct activation *activation, enum offered_kind kind,
+                                 const struct config_listen *config, struct srt_err *err);
+/* The same, and one of our own where none was meant for it. */
+struct listener *activation_open(struct activation *activation, enum offered_kind kind,
+                                 const struct config_listen *config, struct srt_err *err);
 
 /* 0 when every descriptor has been taken. */
 int activation_check(const struct activation *activation, struct srt_err *err);

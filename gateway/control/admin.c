@@ -35,6 +35,7 @@ struct admin_client {
     struct admin *admin;
     enum client_state state;
     bool tcp;
+    bool eof; /* it has said all that it will, and may still listen */
     int fd;
     ev_io io;
     ev_timer deadline;
@@ -102,7 +103,7 @@ static void watch_client(struct admin_client *client)
 {
     struct ev_loop *loop = client->admin->gateway->loop;
     int events = client->out_sent < client->out.len ? EV_WRITE : 0;
-    if (client->state != CLIENT_WAITING)
+    if (client->state != CLIENT_WAITING && !client->eof)
         events |= EV_READ;
     ev_io_stop(loop, &client->io);
     if (events != 0) {
@@ -132,6 +133,10 @@ static bool flush(struct admin_client *client)
     if (client->out_sent == client->out.len) {
         json_reset(&client->out);
         client->out_sent = 0;
+        if (client->state == CLIENT_CLOSING && client->eof) {
+            free_client(client);
+            return false;
+        }
         if (client->state == CLIENT_CLOSING) {
             /* Closing with unread bytes would reset the connection and destroy the answer. */
             shutdown(client->fd, SHUT_WR);
@@ -317,6 +322,11 @@ static void on_io(struct ev_loop *loop, ev_io *io, int events)
     ssize_t n = recv(client->fd, chunk, sizeof(chunk), MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return;
+    if (n == 0 && client->state == CLIENT_CLOSING && client->out.len > 0) {
+        client->eof = true;
+        watch_client(client);
+        return;
+    }
     if (n <= 0) {
         free_client(client);
         return;
@@ -535,12 +545,8 @@ struct admin *admin_create(struct gateway *gateway)
     return admin;
 }
 
-int admin_listen(struct admin *admin, const struct config_address *address, struct srt_err *err)
+void admin_listen(struct admin *admin, struct listener *listener)
 {
-    struct config_listen config = {.name = "admin", .address = *address, .mode = 0660};
-    struct listener *listener = listener_open(&config, err);
-    if (listener == NULL)
-        return -1;
     /* Watchers stand in the array, so it must not move once they run. */
     for (size_t i = 0; i < admin->door_count; i++)
         ev_io_stop(admin->gateway->loop, &admin->doors[i].acceptable);
@@ -558,7 +564,6 @@ int admin_listen(struct admin *admin, const struct config_address *address, stru
         ev_async_start(admin->gateway->loop, &admin->lines_wake);
         audit_observe(admin->gateway->audit, on_line, admin);
     }
-    return 0;
 }
 
 void admin_append_addresses(const struct admin *admin, struct json *line)

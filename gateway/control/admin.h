@@ -5,8 +5,7 @@
  * needs, over TCP, the token of admin-token-file, and is recorded. A Host that is no loopback name
  * is refused over TCP, so that no web page can reach it through a name of its own.
  * control/admin_routes.c holds the answers. Ownership: the gateway's. Thread: control loop, but for
- * the audit log's lines, which come on its writer's thread. Failure: -1 and `err` when an address
- * cannot be bound.
+ * the audit log's lines, which come on its writer's thread.
  */
 #ifndef CONTROL_ADMIN_H
 #define CONTROL_ADMIN_H
@@ -17,7 +16,8 @@ struct admin;
 struct admin_client;
 
 struct admin *admin_create(struct gateway *gateway);
-int admin_listen(struct admin *admin, const struct config_address *address, struct srt_err *err);
+/* Takes the listener over. */
+void admin_listen(struct admin *admin, struct listener *listener);
 /* NULL is allowed. Only after workers_stop(), since answers may be under way. */
 void admin_free(struct admin *admin);
 

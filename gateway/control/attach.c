@@ -840,17 +840,12 @@ struct attach_server *attach_create(struct gateway *gateway)
     return server;
 }
 
-int attach_listen(struct attach_server *server, const struct config_address *address,
-                  struct srt_err *err)
+void attach_listen(struct attach_server *server, struct listener *listener)
 {
-    struct config_listen config = {.name = "control", .address = *address, .mode = 0660};
-    server->listener = listener_open(&config, err);
-    if (server->listener == NULL)
-        return -1;
-    ev_io_init(&server->acceptable, on_acceptable, listener_fd(server->listener), EV_READ);
+    server->listener = listener;
+    ev_io_init(&server->acceptable, on_acceptable, listener_fd(listener), EV_READ);
     server->acceptable.data = server;
     ev_io_start(server->gateway->loop, &server->acceptable);
-    return 0;
 }
 
 void attach_append_address(const struct attach_server *server, struct json *line)

@@ -3,8 +3,7 @@
  *
  * The connection is the sandbox's life. A launcher may be hostile or stuck: everything here is
  * non-blocking, bounded in number, bytes and time, and a fault ends that one connection only.
- * Ownership: the gateway's. Thread: control loop. Failure: NULL and `err` when the socket cannot be
- * bound.
+ * Ownership: the gateway's. Thread: control loop.
  */
 #ifndef CONTROL_ATTACH_H
 #define CONTROL_ATTACH_H
@@ -16,8 +15,8 @@ struct attach_server *attach_create(struct gateway *gateway);
  * workers_stop(). */
 void attach_free(struct attach_server *server);
 
-int attach_listen(struct attach_server *server, const struct config_address *address,
-                  struct srt_err *err);
+/* Takes the listener over; launchers are let in as soon as the loop runs. */
+void attach_listen(struct attach_server *server, struct listener *listener);
 /* ` control=ADDRESS`, when it listens. */
 void attach_append_address(const struct attach_server *server, struct json *line);
 /* The launcher's end of a private gateway: `fd` is taken over, and the gateway ends with it. */

@@ -256,9 +256,8 @@ static int bind_each(struct gateway *gateway, struct activation *activation)
     if (gateway->listeners == NULL)
         abort();
     for (size_t i = 0; i < config->listen_count; i++) {
-        gateway->listeners[i] = activation_take(activation, &config->listens[i], &err);
-        if (gateway->listeners[i] == NULL && err.text[0] == '\0')
-            gateway->listeners[i] = listener_open(&config->listens[i], &err);
+        gateway->listeners[i] =
+            activation_open(activation, OFFERED_LISTEN, &config->listens[i], &err);
         if (gateway->listeners[i] == NULL) {
             log_line("%s:%u: [listen %s]: %s", config->listens[i].place.file,
                      config->listens[i].place.line, config->listens[i].name, err.text);
@@ -268,34 +267,60 @@ static int bind_each(struct gateway *gateway, struct activation *activation)
     return EXIT_DONE;
 }
 
+/* Bound before the workers start, so that the guard knows them from the first request on. */
+static int open_admin(struct run *run)
+{
+    struct gateway *gateway = &run->gateway;
+    const struct gateway_config *config = gateway->snapshot->config;
+    struct srt_err err;
+    gateway->admin = admin_create(gateway);
+    for (size_t i = 0; i < config->admin_count; i++) {
+        const struct config_listen wanted = {
+            .name = "admin", .address = config->admin[i], .mode = 0660};
+        struct listener *listener = activation_open(run->activation, OFFERED_ADMIN, &wanted, &err);
+        if (listener == NULL) {
+            log_line("admin: %s", err.text);
+            return EXIT_SYSTEM;
+        }
+        admin_listen(gateway->admin, listener);
+    }
+    return EXIT_DONE;
+}
+
+static int open_control(struct run *run)
+{
+    struct gateway *gateway = &run->gateway;
+    const struct config_listen wanted = {
+        .name = "control", .address = gateway->snapshot->config->control, .mode = 0660};
+    struct srt_err err;
+    gateway->attach = attach_create(gateway);
+    if (wanted.address.path == NULL)
+        return EXIT_DONE;
+    struct listener *listener = activation_open(run->activation, OFFERED_CONTROL, &wanted, &err);
+    if (listener == NULL) {
+        log_line("control: %s", err.text);
+        return EXIT_SYSTEM;
+    }
+    attach_listen(gateway->attach, listener);
+    return EXIT_DONE;
+}
+
 static int bind_listeners(struct run *run)
 {
     struct srt_err err;
+    int status;
     run->activation = activation_read(&err);
     if (run->activation == NULL) {
         log_line("%s", err.text);
         return EXIT_SYSTEM;
     }
-    int status = bind_each(&run->gateway, run->activation);
-    if (status == EXIT_DONE && activation_check(run->activation, &err) != 0) {
-        log_line("%s", err.text);
-        status = EXIT_SYSTEM;
-    }
-    return status;
-}
-
-/* Bound before the workers start, so that the guard knows them from the first request on. */
-static int open_admin(struct gateway *gateway)
-{
-    const struct gateway_config *config = gateway->snapshot->config;
-    struct srt_err err;
-    gateway->admin = admin_create(gateway);
-    for (size_t i = 0; i < config->admin_count; i++)
-        if (admin_listen(gateway->admin, &config->admin[i], &err) != 0) {
-            log_line("admin: %s", err.text);
-            return EXIT_SYSTEM;
-        }
-    return EXIT_DONE;
+    if ((status = bind_each(&run->gateway, run->activation)) != EXIT_DONE ||
+        (status = open_admin(run)) != EXIT_DONE || (status = open_control(run)) != EXIT_DONE)
+        return status;
+    if (activation_check(run->activation, &err) == 0)
+        return EXIT_DONE;
+    log_line("%s", err.text);
+    return EXIT_SYSTEM;
 }
 
 static int watch_addresses(struct gateway *gateway)
@@ -313,7 +338,6 @@ static int start_workers(struct run *run)
 {
     struct gateway *gateway = &run->gateway;
     struct srt_err err;
-    gateway->attach = attach_create(gateway);
     struct workers_config config = {.count = worker_count(run),
                                     .control_loop = gateway->loop,
                                     .audit = gateway->audit,
@@ -328,23 +352,6 @@ static int start_workers(struct run *run)
         return EXIT_SYSTEM;
     }
     return EXIT_DONE;
-}
-
-static int open_control(struct run *run)
-{
-    struct gateway *gateway = &run->gateway;
-    const struct gateway_config *config = gateway->snapshot->config;
-    struct srt_err err;
-    if (run->private_fd >= 0) {
-        attach_serve_private(gateway->attach, run->private_fd);
-        return EXIT_DONE;
-    }
-    if (config->control.path == NULL)
-        return EXIT_DONE;
-    if (attach_listen(gateway->attach, &config->control, &err) == 0)
-        return EXIT_DONE;
-    log_line("control: %s", err.text);
-    return EXIT_SYSTEM;
 }
 
 static void begin_reloads(struct run *run)
@@ -388,10 +395,11 @@ static int start(struct run *run)
     }
     if ((status = load(run)) != EXIT_DONE || (status = open_audit(run)) != EXIT_DONE ||
         (status = bind_listeners(run)) != EXIT_DONE ||
-        (status = open_admin(gateway)) != EXIT_DONE ||
         (status = watch_addresses(gateway)) != EXIT_DONE ||
-        (status = start_workers(run)) != EXIT_DONE || (status = open_control(run)) != EXIT_DONE)
+        (status = start_workers(run)) != EXIT_DONE)
         return status;
+    if (run->private_fd >= 0)
+        attach_serve_private(gateway->attach, run->private_fd);
     begin_reloads(run);
     return EXIT_DONE;
 }

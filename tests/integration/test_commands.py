@@ -211,6 +211,23 @@ class Operating(LabCase):
         last = json.loads(self.ask("GET", "/decisions?last=2")[1])
         self.assertEqual(sorted(entry["host"] for entry in last), ["evil3.test", "evil4.test"])
 
+    def test_a_client_that_has_said_all_gets_the_whole_of_a_large_answer(self):
+        """It closes its half at once, as `nc -N` and `socat` do; the answer is more than a socket holds."""
+        self.lab()
+        with self.gw.client() as client:
+            for number in range(1000):
+                client.get(f"http://evil{number}.test/")
+        self.gw.wait_for_record(lambda entry: entry["kind"] == "decision", number=1000)
+        whole = self.ask("GET", "/decisions?last=1000")[1]
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(20)
+            sock.connect(self.path("admin.sock"))
+            sock.sendall(b"GET /decisions?last=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            sock.shutdown(socket.SHUT_WR)
+            with sock.makefile("rb") as answer:
+                self.assertEqual(answer.read().partition(b"\r\n\r\n")[2], whole)
+        self.assertGreater(len(whole), 400000)
+
     def test_commands_talk_to_it(self):
         self.lab()
         address = self.path("admin.sock")

@@ -190,6 +190,35 @@ class Activation(LabCase):
         gw.stop()
         self.assertTrue(os.path.exists(self.path("in.sock")))
 
+    def unix(self, name):
+        sock = socket.socket(socket.AF_UNIX)
+        self.addCleanup(sock.close)
+        sock.bind(self.path(name))
+        sock.listen(16)
+        return sock
+
+    def test_control_and_admin_are_matched_too(self):
+        """By their own names, or by their addresses alone."""
+        for names in ("control:admin", "srt-gateway.socket:srt-gateway.socket"):
+            with self.subTest(names=names):
+                sockets = [self.unix("control.sock"), self.unix("admin.sock")]
+                config = self.config(allow=["good.test"])
+                for key in ("control", "admin"):
+                    config = config.replace(f"{key} = none", f"{key} = {self.path(key + '.sock')}")
+                wrapper = self.hand_over(names, *sockets)
+                with unittest.mock.patch("subprocess.Popen", functools.partial(subprocess.Popen, close_fds=False)):
+                    gw = self.gateway(config, wrapper=wrapper)
+                self.assertEqual(gw.operate("/readyz"), "ready\n")
+                with socket.socket(socket.AF_UNIX) as launcher:
+                    launcher.settimeout(20)
+                    launcher.connect(self.path("control.sock"))
+                    launcher.sendall(b"\0\0\0\2{}")
+                    self.assertIn(b"refused", launcher.recv(4096))
+                gw.stop()
+                for key in ("control", "admin"):
+                    self.assertTrue(os.path.exists(self.path(key + ".sock")))
+                    os.unlink(self.path(key + ".sock"))
+
     def test_one_that_belongs_nowhere_is_refused(self):
         with self.assertRaises(NotReady) as ended:
             self.start("address = 127.0.0.1:0\npolicy = main", self.hand_over("other", self.tcp()))
