@@ -110,6 +110,12 @@ struct session {
     bool watched;
 };
 
+/* The loop's clock. */
+static inline double session_now(const struct session *session)
+{
+    return ev_now(session->worker->loop);
+}
+
 /* Takes `fd` over, with a connection that was accepted at `door`. */
 void session_create(struct door *door, int fd, bool over_capacity);
 /* Something has happened: let the steps act. */

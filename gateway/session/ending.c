@@ -1,0 +1,110 @@
+#include "session/ending.h"
+
+#include "session/report.h"
+#include "session/session.h"
+#include "session/spending.h"
+#include "session/standing.h"
+#include "session/steps.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+void end_attempt(struct session *s)
+{
+    if (s->query != NULL)
+        resolver_cancel(s->query);
+    s->query = NULL;
+    name_service_leave(s->names);
+    s->names = NULL;
+    if (s->connector != NULL)
+        connector_cancel(s->connector);
+    s->connector = NULL;
+    if (s->attempt != NULL && s->attempt->connected && s->attempt->connection.fd >= 0)
+        close(s->attempt->connection.fd);
+    if (s->attempt != NULL)
+        via_leave(s);
+    free(s->attempt);
+    s->attempt = NULL;
+}
+
+static void note_tunnel_bytes(struct session *s)
+{
+    if (s->relay.up.from == NULL)
+        return;
+    s->request.bytes_up += s->relay.up.bytes;
+    s->request.bytes_down += s->relay.down.bytes;
+    s->relay = (struct relay){0};
+}
+
+void end_admission(struct session *s, enum close_cause cause)
+{
+    if (!s->request.admitted)
+        return;
+    note_tunnel_bytes(s);
+    report_close(s, cause);
+    filtering_end(s);
+    counter_add(&s->worker->counters.tunnels_closed, 1);
+    counter_add(&s->worker->counters.bytes_up, s->request.bytes_up);
+    counter_add(&s->worker->counters.bytes_down, s->request.bytes_down);
+    s->request.admitted = false;
+}
+
+void end_request(struct session *s, enum close_cause cause)
+{
+    end_admission(s, cause);
+    filtering_forget(s);
+    end_attempt(s);
+    ticket_forget(s);
+    spending_end(s);
+    standing_leave(s);
+    request_reset(&s->request);
+}
+
+void end_upstream(struct session *s)
+{
+    ev_io_stop(s->worker->loop, &s->upstream_io);
+    stream_close(&s->upstream);
+}
+
+static void end_client(struct session *s)
+{
+    ev_io_stop(s->worker->loop, &s->client_io);
+    stream_close(&s->client);
+}
+
+int hand_over(struct session *s, struct stream *stream, ev_io *io)
+{
+    int fd = stream->fd;
+    ev_io_stop(s->worker->loop, io);
+    stream->fd = -1;
+    stream_close(stream);
+    return fd;
+}
+
+/* A reset of one side becomes a reset of the other, after what was read has been delivered. */
+static void close_tunnel(struct session *s)
+{
+    struct farewells *farewells = &s->worker->farewells;
+    if (s->upstream.deaf && !s->client.deaf)
+        farewell_reset(farewells, hand_over(s, &s->client, &s->client_io));
+    else if (s->client.deaf && !s->upstream.deaf)
+        farewell_reset(farewells, hand_over(s, &s->upstream, &s->upstream_io));
+}
+
+void end_session(struct session *s)
+{
+    struct worker *worker = s->worker;
+    if (s->relay.up.from != NULL)
+        close_tunnel(s);
+    end_request(s, s->cause);
+    end_upstream(s);
+    end_client(s);
+    ev_timer_stop(worker->loop, &s->timer);
+    http_free(s->http);
+    LIST_REMOVE(s, link);
+    door_leave(s->door);
+    counter_add(&worker->counters.connections_closed, 1);
+    workers_connection_closed(worker->team);
+    free(s);
+    worker_check_drained(worker);
+}

@@ -1,0 +1,33 @@
+/*
+ * Under which configuration a session's request stands: its tenure, narrowing and identity, what is
+ * asked of them, and how a request that was let through moves to what a reload has put in force.
+ *
+ * Thread: the session's worker. session_config(), session_chain() and session_identify() are here
+ * too; session/session.h offers them to the protocols.
+ */
+#ifndef SESSION_STANDING_H
+#define SESSION_STANDING_H
+
+#include "filters/chain.h"
+
+#include <stdbool.h>
+
+struct identity;
+struct narrowing;
+struct session;
+
+/* Takes up what is in force now; the verdict that was found under something else is void. The
+ * result says who the client is. */
+enum outcome standing_adopt(struct session *session);
+void standing_leave(struct session *session);
+/* It stands under what is in force. */
+bool standing_is_current(const struct session *session);
+/* Takes up what is in force now if that allows the request too, or if it is to be told so. */
+enum outcome standing_move(struct session *session, bool even_if_denied);
+
+/* A policy that was named and is gone denies everything. */
+bool standing_has_chain(const struct identity *identity, const struct narrowing *narrowing);
+/* What the request asks of it. */
+struct question standing_question(const struct session *session);
+
+#endif

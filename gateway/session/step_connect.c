@@ -1,0 +1,190 @@
+#include "session/steps.h"
+
+#include "session/ending.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* It is allowed, and what has to be dialled cannot be had. */
+static enum step refuse_dialled(struct session *s, enum outcome outcome)
+{
+    via_blame(s, NULL, 0);
+    return step_refuse(s, outcome);
+}
+
+static void on_resolved(void *arg, const struct resolve_answer *answer)
+{
+    struct session *s = arg;
+    s->query = NULL;
+    s->attempt->answer = *answer;
+    s->attempt->resolved = true;
+    session_run(s);
+}
+
+enum step wake_resolve(struct session *s)
+{
+    if (!s->attempt->resolved)
+        return STEP_WAIT;
+    name_service_leave(s->names);
+    s->names = NULL;
+    switch (s->attempt->answer.status) {
+    case RESOLVE_OK:
+        return STEP_VET;
+    case RESOLVE_NXDOMAIN:
+        return refuse_dialled(s, OUTCOME_DNS_NXDOMAIN);
+    case RESOLVE_FAILURE:
+        return refuse_dialled(s, OUTCOME_DNS_FAILURE);
+    case RESOLVE_TIMEOUT:
+        return refuse_dialled(s, OUTCOME_DNS_TIMEOUT);
+    }
+    return refuse_dialled(s, OUTCOME_DNS_FAILURE);
+}
+
+enum step enter_resolve(struct session *s)
+{
+    end_attempt(s);
+    s->attempt = calloc(1, sizeof(*s->attempt));
+    if (s->attempt == NULL)
+        abort();
+    via_choose(s);
+    struct attempt *attempt = s->attempt;
+    const struct target *target = via_dialled(s);
+    if (target->is_addr) {
+        attempt->answer = (struct resolve_answer){.status = RESOLVE_OK, .count = 1};
+        attempt->answer.addrs[0] = target->addr;
+        attempt->resolved = true;
+        return wake_resolve(s);
+    }
+    s->names = s->worker->names;
+    s->names->users++;
+    s->query = resolver_start(s->names->resolver, &target->name, &attempt->answer, on_resolved, s);
+    attempt->resolved = s->query == NULL;
+    return wake_resolve(s);
+}
+
+enum step enter_vet(struct session *s)
+{
+    struct request *request = &s->request;
+    enum outcome outcome = via_approve(s);
+    if (outcome == OUTCOME_ALLOWED)
+        return STEP_CONNECT;
+    request->has_addr = request->decision.denied_addr.family != 0;
+    request->addr = request->decision.denied_addr;
+    return step_refuse(s, outcome);
+}
+
+static bool is_approved(const struct approved *approved, const struct addr *addr)
+{
+    for (uint32_t i = 0; i < approved->count; i++)
+        if (addr_eq(&approved->addrs[i], addr))
+            return true;
+    return false;
+}
+
+static const struct config_bind *bind_of(const struct session *s)
+{
+    return policy_bind(s->identity.policy != NULL ? s->identity.policy : s->narrowing->policy);
+}
+
+/* A kept upstream serves only this client, the same target, the same way, an address that is
+ * approved now, one that comes from where the policy says now, and requests that may be sent again
+ * if it turns out to be dead. */
+static bool can_reuse_upstream(struct session *s)
+{
+    look_at_idle_upstream(s);
+    return s->upstream.fd >= 0 && s->request.front == FRONT_HTTP && s->http->retryable &&
+           !s->http->wants_upgrade && target_eq(&s->upstream_target, &s->request.target) &&
+           via_is_kept(s) && is_approved(&s->attempt->approved, &s->upstream_addr) &&
+           memcmp(&s->upstream_bind, bind_of(s), sizeof(s->upstream_bind)) == 0;
+}
+
+static void on_connected(void *arg, const struct connected *connected)
+{
+    struct session *s = arg;
+    s->connector = NULL;
+    s->attempt->connection = *connected;
+    s->attempt->connected = true;
+    session_run(s);
+}
+
+enum step enter_connect(struct session *s)
+{
+    if (can_reuse_upstream(s)) {
+        s->http->reused = true;
+        s->request.has_addr = true;
+        s->request.addr = s->upstream_addr;
+        return STEP_RECORD;
+    }
+    end_upstream(s);
+    if (s->http != NULL)
+        s->http->reused = false;
+    s->attempt->began = session_now(s);
+    const struct connect_options options = {
+        .timeout_ms = session_config(s)->connect_timeout_ms,
+        .bind = bind_of(s),
+        .reach = s->worker->reach,
+    };
+    s->connector =
+        connector_start(s->worker->loop, &s->attempt->approved, &options, on_connected, s);
+    return STEP_WAIT;
+}
+
+static enum step reached(const struct session *s)
+{
+    return s->request.admitted ? STEP_EXCHANGE : STEP_RECORD; /* admitted: its second try */
+}
+
+enum step wake_connect(struct session *s)
+{
+    struct attempt *attempt = s->attempt;
+    if (!attempt->connected)
+        return STEP_WAIT;
+    attempt->connected = false; /* the descriptor is the session's from here on */
+    s->request.has_addr = true;
+    s->request.addr = attempt->connection.addr;
+    s->request.tried = attempt->connection.tried;
+    s->request.approved = attempt->approved.count;
+    s->cause = CLOSE_ERROR; /* should this be a second try that fails */
+    if (attempt->connection.outcome != OUTCOME_ALLOWED)
+        return refuse_dialled(s, attempt->connection.outcome);
+    stream_init(&s->upstream, attempt->connection.fd);
+    s->upstream.deaf = attempt->connection.was_reset;
+    ev_io_set(&s->upstream_io, s->upstream.fd, 0);
+    s->upstream_target = s->request.target;
+    s->upstream_addr = s->request.addr;
+    s->upstream_bind = *bind_of(s);
+    via_keep(s);
+    return via_needs_handshake(s) ? STEP_HANDSHAKE : reached(s);
+}
+
+enum step wake_handshake(struct session *s)
+{
+    switch (via_turn(s)) {
+    case HANDSHAKE_MORE:
+        return STEP_WAIT;
+    case HANDSHAKE_DONE:
+        return reached(s);
+    case HANDSHAKE_FAILED:
+        break;
+    }
+    end_upstream(s);
+    return step_refuse(s, s->attempt->handshake.outcome);
+}
+
+enum step enter_handshake(struct session *s)
+{
+    via_begin(s);
+    return wake_handshake(s);
+}
+
+/* connect-timeout is for all of the way to the target. */
+double handshake_deadline(const struct session *s)
+{
+    return s->attempt->began + (double)session_config(s)->connect_timeout_ms / 1000.;
+}
+
+enum step handshake_late(struct session *s)
+{
+    end_upstream(s);
+    return refuse_dialled(s, OUTCOME_CONNECT_TIMEOUT);
+}

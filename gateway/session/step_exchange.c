@@ -1,0 +1,69 @@
+#include "session/steps.h"
+
+#include "session/ending.h"
+#include "session/exchange.h"
+#include "session/spending.h"
+
+enum step wake_exchange(struct session *s)
+{
+    enum exchange_result result = exchange_turn(s);
+    if (!spending_charge(s))
+        return step_over_limit(s);
+    switch (result) {
+    case EXCHANGE_WAIT:
+        return STEP_WAIT;
+    case EXCHANGE_NEXT:
+        s->cause = CLOSE_UPSTREAM;
+        if (!s->http->upstream_stays)
+            end_upstream(s);
+        return STEP_READ;
+    case EXCHANGE_LEAVE:
+        s->cause = CLOSE_UPSTREAM;
+        return STEP_LEAVE;
+    case EXCHANGE_UPGRADED:
+        end_attempt(s);
+        http_free(s->http);
+        s->http = NULL;
+        relay_init(&s->relay, &s->client, &s->upstream);
+        return STEP_RELAY;
+    case EXCHANGE_RETRY:
+        return STEP_CONNECT;
+    case EXCHANGE_REFUSED:
+        s->cause = s->request.outcome == OUTCOME_BAD_REQUEST ? CLOSE_CLIENT : CLOSE_ERROR;
+        return STEP_REFUSE;
+    case EXCHANGE_ABORTED:
+        /* Where the end of the connection is the end of the body, a FIN would make it look whole.
+         */
+        s->resets = s->http->head_passed && s->http->response_coding == HTTP_BODY_UNTIL_CLOSE;
+        return s->cause == CLOSE_CLIENT ? STEP_CLOSE : STEP_LEAVE;
+    }
+    return STEP_CLOSE;
+}
+
+enum step enter_exchange(struct session *s)
+{
+    exchange_begin(s);
+    if (!s->http->reused)
+        end_attempt(s);
+    return wake_exchange(s);
+}
+
+double exchange_deadline(const struct session *s)
+{
+    double end = relay_deadline(s);
+    double gone = s->client_fin + CLIENT_FIN_S;
+    return s->client_fin > 0 && !s->http->head_passed && gone < end ? gone : end;
+}
+
+enum step exchange_late(struct session *s)
+{
+    if (s->client_fin > 0 && !s->http->head_passed) {
+        s->cause = CLOSE_CLIENT;
+        return STEP_CLOSE;
+    }
+    enum step next = relay_late(s);
+    if (s->http->head_passed)
+        return next;
+    session_refuse_request(s, OUTCOME_TIMEOUT, 504, "the server did not answer in time");
+    return STEP_REFUSE;
+}

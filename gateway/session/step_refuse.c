@@ -1,0 +1,68 @@
+#include "session/steps.h"
+
+#include "session/ending.h"
+#include "session/report.h"
+#include "session/standing.h"
+
+#define LEAVE_S 10.0 /* for a client to take the end of an answer */
+
+static enum step tell_refusal(struct session *s)
+{
+    const bool admitted = s->request.admitted;
+    end_admission(s, s->cause);
+    if (admitted || s->request.front != FRONT_HTTP)
+        end_upstream(s);
+    bool goes_on = s->proto != NULL && s->proto->refuse(s);
+    return goes_on && !s->client.deaf ? STEP_READ : STEP_LEAVE;
+}
+
+/* The record is there before the client knows; but a log that fails keeps nobody waiting. */
+enum step enter_refuse(struct session *s)
+{
+    if (s->tenure == NULL)
+        (void)standing_adopt(s); /* only for the record; the outcome stands */
+    end_attempt(s);
+    const uint64_t ticket = ticket_take(s);
+    if (report_refusal(s, ticket) && ticket != 0)
+        return STEP_WAIT;
+    ticket_forget(s);
+    return tell_refusal(s);
+}
+
+enum step wake_refuse(struct session *s)
+{
+    return s->record_written || s->record_failed ? tell_refusal(s) : STEP_WAIT;
+}
+
+enum step wake_leave(struct session *s)
+{
+    stream_flush(&s->client);
+    if (s->client.deaf)
+        return STEP_CLOSE;
+    if (s->client.out.len > 0)
+        return STEP_WAIT;
+    if (s->resets)
+        farewell_reset(&s->worker->farewells, hand_over(s, &s->client, &s->client_io));
+    else
+        farewell_linger(&s->worker->farewells, hand_over(s, &s->client, &s->client_io));
+    return STEP_CLOSE;
+}
+
+enum step enter_leave(struct session *s)
+{
+    end_request(s, s->cause);
+    end_upstream(s);
+    buf_free(&s->client.in);
+    return wake_leave(s);
+}
+
+double leave_deadline(const struct session *s)
+{
+    return s->entered + LEAVE_S;
+}
+
+enum step leave_late(struct session *s)
+{
+    (void)s;
+    return STEP_CLOSE;
+}
