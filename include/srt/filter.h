@@ -8,7 +8,7 @@
  *
  *     [filter hours]                       ; one configured filter ("rule") of the module
  *     module = /usr/lib/srt/office-hours.so
- *     open   = 08:00-18:00                 ; every key but `module` and `timeout` is the module's
+ *     open   = 08:00-18:00                 ; every key but `module`, `timeout` and `fail` is its own
  *
  * Lifecycle.  create() once for each [filter] section of a configuration, on the control thread
  * (`srt-gateway check` and `explain` do so too); then enter() once for each worker; on_request()
@@ -25,8 +25,8 @@
  *
  * Ownership.  Everything reached through a srt_filter_request is borrowed and dies with the call.
  *
- * Failure.  Fail closed: a verdict outside the enum is a denial, a late or a second answer finds
- * nothing, and a section that create() refuses is a fault of the configuration. A module that
+ * Failure.  Fail closed: a verdict outside the enum, or none in time, is SRT_FILTER_ERROR; a late or
+ * a second answer finds nothing, and a section that create() refuses is a fault of the configuration. A module that
  * crashes takes the gateway with it.
  *
  * Compatibility.  Structs only grow at their end and say their size first, as the gateway that
@@ -80,12 +80,16 @@ struct srt_filter_request {
     size_t field_count;
     int64_t body_len; /* of a visible request; -1: chunked, or not visible */
     int64_t now_ms;   /* since the epoch */
+    uint64_t timeout_ms; /* how long a PENDING is waited for */
 };
 
 enum srt_filter_verdict {
     SRT_FILTER_PASS = 0,    /* nothing against it */
     SRT_FILTER_DENY = 1,    /* final; `reason` is what the agent reads */
-    SRT_FILTER_PENDING = 2, /* resume() will say; within the section's `timeout`, or it is a DENY */
+    SRT_FILTER_PENDING = 2, /* resume() will say; within the section's `timeout`, or it is ERROR */
+    /* It cannot say, and `reason` has why: what it needs is broken. A denial with the reason
+     * `module-error`, or a PASS where the section has `fail = open`. */
+    SRT_FILTER_ERROR = 3,
 };
 
 /* Names one waiting request. A ticket whose request has gone finds nothing; it is never reused. */
@@ -99,8 +103,8 @@ struct srt_filter_ruling {
     char reason[256]; /* one sentence, NUL-terminated; cleaned of control bytes by the gateway */
 };
 
-/* Changes to the head of a visible request, for the time of on_request(). They are made when it did
- * not answer SRT_FILTER_DENY. */
+/* Changes to the head of a visible request, for the time of on_request(). They are made when it
+ * answered PASS or PENDING. */
 struct srt_filter_edits;
 
 /* Why create() refused: one line; `key` is the culprit among the keys, or NULL for the section. */
@@ -108,6 +112,15 @@ struct srt_filter_fault {
     size_t size;
     const struct srt_filter_key *key;
     char text[512];
+};
+
+/* A descriptor, a time, or both, that a worker's loop looks after for a filter. */
+struct srt_filter_watch;
+
+enum srt_filter_event {
+    SRT_FILTER_READABLE = 1, /* or at its end, or broken */
+    SRT_FILTER_WRITABLE = 2,
+    SRT_FILTER_TIME = 4,
 };
 
 /* What the gateway offers. Valid until destroy() has returned. */
@@ -130,6 +143,21 @@ struct srt_filter_host {
     int (*field_remove)(struct srt_filter_edits *edits, struct srt_filter_text name);
     /* A line among the gateway's messages, with the filter's name before it. */
     void (*log)(const char *filter, const char *text);
+    /* A watch in that worker, for a module that does not want a thread of its own: from enter() on,
+     * to be ended before leave() returns. `on_event` is called on the worker's thread, from its loop
+     * and from nowhere else; it may end the watch. The functions below are for the same thread. */
+    struct srt_filter_watch *(*watch_begin)(unsigned worker,
+                                            void (*on_event)(void *arg, unsigned events),
+                                            void *arg);
+    /* From now on `fd` for these events; 0: none. To be told before the descriptor is closed. */
+    void (*watch_fd)(struct srt_filter_watch *watch, int fd, unsigned events);
+    /* One SRT_FILTER_TIME after so long, instead of an earlier one; negative: none. */
+    void (*watch_time)(struct srt_filter_watch *watch, int64_t after_ms);
+    void (*watch_end)(struct srt_filter_watch *watch);
+    /* One word about how the filter stands in a worker, for status and metrics: a constant, or NULL.
+     * `name` is create()'s own. Any thread. */
+    void (*set_state)(const struct srt_filter_host *host, const char *name, unsigned worker,
+                      const char *state);
 };
 
 struct srt_filter_module {
