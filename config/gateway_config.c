@@ -133,7 +133,9 @@ static const struct option options[] = {
     {"filter", "module", "WORD | /PATH.so | unix:/PATH", &kind_module, FILTER(module),
      .help = "a built-in, a loaded module or another process; other keys are the module's"},
     {"filter", "timeout", "DURATION", &kind_duration_ms, FILTER(timeout_ms), .fallback = "2s",
-     .min = 1, .help = "no answer in time = deny"},
+     .min = 1, .help = "no answer in time = no verdict"},
+    {"filter", "fail", "closed | open", &kind_word_bool, FILTER(fail_open), .fallback = "closed",
+     .help = "what no verdict is: a denial, or a yes"},
 
     {"upstream", "address", "http:// | https:// | socks5://HOST:PORT", &kind_upstream_address, 0,
      .help = "a proxy that policies and rules can name"},

@@ -105,6 +105,7 @@ struct config_filter {
     struct place place;
     const char *module;
     uint64_t timeout_ms;
+    bool fail_open; /* no verdict is a yes */
     struct config_filter_key *keys;
     size_t key_count;
 };

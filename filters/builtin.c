@@ -7,8 +7,13 @@
 #include <stdlib.h>
 
 const struct srt_filter_module *const builtin_modules[] = {
-    &module_http_guard, &module_header_edit, &module_schedule,
-    &module_quota,      &module_block_list,  NULL,
+    &module_http_guard,
+    &module_header_edit,
+    &module_schedule,
+    &module_quota,
+    &module_block_list,
+    &module_remote,
+    NULL,
 };
 
 bool builtin_refuse(struct srt_filter_fault *fault, const struct srt_filter_key *key,
@@ -53,6 +58,15 @@ enum srt_filter_verdict builtin_deny(struct srt_filter_ruling *ruling, const cha
     vsnprintf(ruling->reason, sizeof(ruling->reason), format, args);
     va_end(args);
     return SRT_FILTER_DENY;
+}
+
+enum srt_filter_verdict builtin_fail(struct srt_filter_ruling *ruling, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(ruling->reason, sizeof(ruling->reason), format, args);
+    va_end(args);
+    return SRT_FILTER_ERROR;
 }
 
 bool builtin_next_word(struct str *list, struct str *word)

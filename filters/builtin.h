@@ -14,7 +14,7 @@
 extern const struct srt_filter_module *const builtin_modules[];
 
 extern const struct srt_filter_module module_http_guard, module_header_edit, module_schedule,
-    module_quota, module_block_list;
+    module_quota, module_block_list, module_remote;
 
 /* Why a section is refused; `key` NULL: as a whole. Returns false. */
 __attribute__((format(printf, 3, 4))) bool builtin_refuse(struct srt_filter_fault *fault,
@@ -31,6 +31,9 @@ bool builtin_check_single(const struct srt_filter_key *keys, size_t key_count,
 
 __attribute__((format(printf, 2, 3))) enum srt_filter_verdict
 builtin_deny(struct srt_filter_ruling *ruling, const char *format, ...);
+/* No verdict, and why. */
+__attribute__((format(printf, 2, 3))) enum srt_filter_verdict
+builtin_fail(struct srt_filter_ruling *ruling, const char *format, ...);
 
 /* The next word of a list that commas separate; false at its end. Empty words are returned too. */
 bool builtin_next_word(struct str *list, struct str *word);

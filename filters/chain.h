@@ -30,8 +30,9 @@ struct decision {
     enum addr_class addr_class;
     struct addr denied_addr;
     uint32_t dropped;
-    /* The filter that denied, or would have, and its words; both NULL: none did. Whoever asks the
-     * filters fills these in and owns them. */
+    /* The filter that denied, or would have, or (`would` is OUTCOME_ALLOWED) was passed for want of
+     * a verdict, and its words; both NULL: none did. Whoever asks the filters fills these in and
+     * owns them. */
     const char *filter, *filter_reason;
 };
 

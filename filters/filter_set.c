@@ -4,6 +4,7 @@
 #include "filters/module.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 /* ---- creating ---- */
@@ -28,16 +29,33 @@ static int read_file(const struct srt_filter_host *host, const struct srt_filter
     return bytes->p != NULL ? 0 : -1;
 }
 
-static struct srt_filter_key *copy_keys(const struct config_filter *config)
+static void set_state(const struct srt_filter_host *host, const char *name, unsigned worker,
+                      const char *state)
 {
-    struct srt_filter_key *keys = builtin_allocate(config->key_count, sizeof(*keys));
+    const struct filter_set *set = (const struct filter_set *)host;
+    assert(worker < FILTER_WORKERS_MAX);
+    for (size_t i = 0; i < set->count; i++)
+        if (set->items[i].config->name == name)
+            atomic_store_explicit(&set->items[i].states[worker], state, memory_order_release);
+}
+
+static struct srt_filter_key make_key(const char *key, const char *value, struct place place)
+{
+    return (struct srt_filter_key){
+        .key = key, .value = value, .file = place.file, .line = place.line};
+}
+
+/* Its own keys; the socket of `module = unix:/path` is one of them. */
+static struct srt_filter_key *copy_keys(const struct config_filter *config, size_t *count)
+{
+    const char *socket = module_socket(config);
+    struct srt_filter_key *keys = builtin_allocate(config->key_count + 1, sizeof(*keys));
+    *count = 0;
+    if (socket != NULL)
+        keys[(*count)++] = make_key("socket", socket, config->place);
     for (size_t i = 0; i < config->key_count; i++)
-        keys[i] = (struct srt_filter_key){
-            .key = config->keys[i].key,
-            .value = config->keys[i].value,
-            .file = config->keys[i].place.file,
-            .line = config->keys[i].place.line,
-        };
+        keys[(*count)++] =
+            make_key(config->keys[i].key, config->keys[i].value, config->keys[i].place);
     return keys;
 }
 
@@ -60,9 +78,11 @@ static void create(struct filter_set *set, struct filter *filter, struct faults 
     filter->module = config->module != NULL ? module_find(config, faults) : NULL;
     if (filter->module == NULL)
         return;
-    filter->keys = copy_keys(config);
+    size_t key_count;
+    filter->keys = copy_keys(config, &key_count);
+    filter->states = builtin_allocate(FILTER_WORKERS_MAX, sizeof(*filter->states));
     filter->instance =
-        filter->module->create(&set->host, config->name, filter->keys, config->key_count, &fault);
+        filter->module->create(&set->host, config->name, filter->keys, key_count, &fault);
     fault.text[sizeof(fault.text) - 1] = '\0';
     if (filter->instance == NULL)
         add_fault(filter, &fault, faults);
@@ -74,13 +94,14 @@ struct filter_set *filter_set_create(struct gateway_config *config,
     struct filter_set *set = builtin_allocate(1, sizeof(*set));
     set->host = *gateway;
     set->host.read_file = read_file;
+    set->host.set_state = set_state;
     set->count = config->filter_count;
     set->items = builtin_allocate(set->count, sizeof(*set->items));
     set->reading = config;
-    for (size_t i = 0; i < set->count; i++) {
+    for (size_t i = 0; i < set->count; i++)
         set->items[i].config = &config->filters[i];
+    for (size_t i = 0; i < set->count; i++)
         create(set, &set->items[i], faults);
-    }
     set->reading = NULL;
     return set;
 }
@@ -93,12 +114,30 @@ void filter_set_free(struct filter_set *set)
         if (set->items[i].instance != NULL)
             set->items[i].module->destroy(set->items[i].instance);
         free(set->items[i].keys);
+        free(set->items[i].states);
     }
     free(set->items);
     free(set);
 }
 
 /* ---- in a worker ---- */
+
+size_t filter_states(const struct filter *filter, struct filter_state out[FILTER_STATES_MAX])
+{
+    size_t count = 0;
+    for (size_t worker = 0; worker < FILTER_WORKERS_MAX; worker++) {
+        const char *word = atomic_load_explicit(&filter->states[worker], memory_order_acquire);
+        size_t i = 0;
+        while (i < count && word != NULL && strcmp(out[i].word, word) != 0)
+            i++;
+        if (word == NULL || i == FILTER_STATES_MAX)
+            continue;
+        if (i == count)
+            out[count++] = (struct filter_state){.word = word};
+        out[i].workers++;
+    }
+    return count;
+}
 
 void **filter_set_enter(const struct filter_set *set, unsigned worker, struct srt_err *err)
 {

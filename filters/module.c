@@ -1,47 +1,10 @@
 #include "filters/module.h"
 
 #include "filters/builtin.h"
-#include "srt/cleanup.h"
-#include "srt/err.h"
+#include "filters/trusted_path.h"
 
 #include <assert.h>
 #include <dlfcn.h>
-#include <errno.h>
-#include <sys/stat.h>
-
-/* ---- may it be trusted ---- */
-
-static int check_owner(const char *path, bool is_directory, struct srt_err *err)
-{
-    struct stat st;
-    if (lstat(path, &st) != 0)
-        return srt_err_set(err, "%s: %s", path, strerror(errno));
-    if (!is_directory && !S_ISREG(st.st_mode))
-        return srt_err_set(err, "%s is not a regular file", path);
-    if (st.st_uid != 0 && st.st_uid != geteuid())
-        return srt_err_set(err, "%s belongs to uid %u, not to root or the gateway's own user", path,
-                           st.st_uid);
-    if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0 && !(is_directory && (st.st_mode & S_ISVTX) != 0))
-        return srt_err_set(err, "%s is writable by others (mode %04o)", path, st.st_mode & 07777);
-    return 0;
-}
-
-static int check_path(const char *path, struct srt_err *err)
-{
-    autofree char *real = realpath(path, NULL);
-    if (real == NULL)
-        return srt_err_set(err, "%s: %s", path, strerror(errno));
-    if (strcmp(real, path) != 0)
-        return srt_err_set(err, "%s leads to %s: write that path", path, real);
-    if (check_owner(real, false, err) != 0)
-        return -1;
-    for (char *slash; (slash = strrchr(real, '/')) != NULL;) {
-        *slash = '\0';
-        if (check_owner(*real != '\0' ? real : "/", true, err) != 0)
-            return -1;
-    }
-    return 0;
-}
 
 /* ---- does it fit ---- */
 
@@ -65,7 +28,7 @@ const char *module_unfit(const struct srt_filter_module *module, char *out, size
 static const struct srt_filter_module *load(const char *path, struct srt_err *err)
 {
     char why[256];
-    if (check_path(path, err) != 0)
+    if (trusted_path_check(path, S_IFREG, err) != 0)
         return NULL;
     void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (object == NULL) {
@@ -102,13 +65,18 @@ static const struct srt_filter_module *find_builtin(const char *word, struct srt
     return NULL;
 }
 
+const char *module_socket(const struct config_filter *filter)
+{
+    return strncmp(filter->module, "unix:", 5) == 0 ? filter->module + 5 : NULL;
+}
+
 const struct srt_filter_module *module_find(const struct config_filter *filter,
                                             struct faults *faults)
 {
     struct srt_err err = {""};
     const struct srt_filter_module *module = NULL;
-    if (strncmp(filter->module, "unix:", 5) == 0)
-        srt_err_set(&err, "modules in other processes are not available in this version");
+    if (module_socket(filter) != NULL)
+        module = &module_remote;
     else if (filter->module[0] == '/')
         module = load(filter->module, &err);
     else

@@ -14,6 +14,7 @@
     X(DENIED_BY_RULE,      "denied-by-rule",      403, 2, true,  "http_request_denied")            \
     X(METHOD_NOT_ALLOWED,  "method-not-allowed",  403, 2, true,  "http_request_denied")            \
     X(FILTER,              "filter",              403, 2, true,  "http_request_denied")            \
+    X(MODULE_ERROR,        "module-error",        403, 2, false, "proxy_internal_error")           \
     X(ASK_REFUSED,         "ask-refused",         403, 2, true,  "http_request_denied")            \
     X(ASK_TIMEOUT,         "ask-timeout",         403, 2, true,  "http_request_denied")            \
     X(ADDRESS_DENIED,      "address-denied",      403, 2, true,  "destination_ip_prohibited")      \

@@ -94,6 +94,18 @@ void decision_dropped(const struct decision *decision, char *out, size_t size)
         snprintf(out + len, size - (size_t)len, ", and %u more", decision->dropped - 1);
 }
 
+void decision_note(const struct decision *decision, const struct target *target, char *out,
+                   size_t size)
+{
+    if (decision->filter == NULL)
+        decision_dropped(decision, out, size);
+    else if (decision->would == OUTCOME_ALLOWED)
+        snprintf(out, size, "filter %s of policy %s gave no verdict and has fail = open: %s",
+                 decision->filter, policy_name(decision->ruling.policy), decision->filter_reason);
+    else
+        decision_message(decision, target, decision->would, out, size);
+}
+
 /* Endings that no policy decided; %s is the target. */
 static const char *plain_message(enum outcome outcome)
 {
@@ -102,6 +114,8 @@ static const char *plain_message(enum outcome outcome)
         return "%s is allowed";
     case OUTCOME_FILTER:
         return "%s was denied by a filter";
+    case OUTCOME_MODULE_ERROR:
+        return "%s was denied since a filter gave no verdict";
     case OUTCOME_ASK_TIMEOUT:
         return "nobody approved %s in time";
     case OUTCOME_SNI_MISMATCH:
@@ -175,6 +189,9 @@ void decision_message(const struct decision *decision, const struct target *targ
     if (outcome == OUTCOME_FILTER && decision->filter != NULL)
         snprintf(out, size, "%s is denied by filter %s of policy %s: %s", asked, decision->filter,
                  policy_name(ruling->policy), decision->filter_reason);
+    else if (outcome == OUTCOME_MODULE_ERROR && decision->filter != NULL)
+        snprintf(out, size, "%s is denied: filter %s of policy %s gave no verdict: %s", asked,
+                 decision->filter, policy_name(ruling->policy), decision->filter_reason);
     else if (outcome == OUTCOME_NOT_ALLOWED)
         say_not_allowed(ruling, target, asked, out, size);
     else if (outcome == OUTCOME_DENIED_BY_RULE && ruling->rule != NULL)
@@ -224,6 +241,8 @@ static const char *plain_next_step(enum outcome outcome)
         return "Go on";
     case OUTCOME_FILTER:
         return "Change the request as the message says, or use an allowed host";
+    case OUTCOME_MODULE_ERROR:
+        return "Try again later; the operator has to look at the filter's module";
     case OUTCOME_ASK_REFUSED:
     case OUTCOME_ASK_TIMEOUT:
         return "Ask the operator for a rule, or use an allowed host";

@@ -4,6 +4,7 @@
 #include "control/attach.h"
 #include "control/command.h"
 #include "control/reload.h"
+#include "filters/filter_set.h"
 #include "record/metrics.h"
 
 #include <stdlib.h>
@@ -83,6 +84,23 @@ static void put_listeners(const struct gateway *gateway, struct json *body)
     json_object_close(body);
 }
 
+/* Those that have something to say about how they stand. */
+static void put_filters(const struct filter_set *filters, struct json *body)
+{
+    json_object_open(body, "filters");
+    for (size_t i = 0; i < filters->count; i++) {
+        struct filter_state states[FILTER_STATES_MAX];
+        const size_t count = filter_states(&filters->items[i], states);
+        if (count == 0)
+            continue;
+        json_object_open(body, filters->items[i].config->name);
+        for (size_t state = 0; state < count; state++)
+            json_number(body, states[state].word, states[state].workers);
+        json_object_close(body);
+    }
+    json_object_close(body);
+}
+
 static void put_traffic(const struct gateway *gateway, struct json *body)
 {
     struct workers_stats stats;
@@ -124,6 +142,7 @@ static void get_status(const struct admin_request *request)
     json_bool(&body, "draining", gateway->draining);
     put_traffic(gateway, &body);
     put_listeners(gateway, &body);
+    put_filters(snapshot->filters, &body);
     json_object_close(&body);
     answer_json(request->client, 200, &body);
 }
@@ -310,6 +329,9 @@ static void put_timings(const struct workers_stats *stats, struct json *out)
         [TIMING_CONNECT] = {"srt_gateway_connect_seconds",
                             "What connecting to a target took.",
                             {"ok", "failed"}},
+        [TIMING_MODULE] = {"srt_gateway_module_seconds",
+                           "What the verdict of one filter took.",
+                           {"pass", "deny"}},
     };
     for (size_t i = 0; i < TIMING_COUNT; i++) {
         metrics_family(out, rows[i].name, "histogram", rows[i].help);
@@ -319,6 +341,32 @@ static void put_timings(const struct workers_stats *stats, struct json *out)
             metrics_histogram(out, rows[i].name, labels, &stats->timings[i][refused]);
         }
     }
+}
+
+static void put_filter_states(const struct filter_set *filters, struct json *out)
+{
+    static const char name[] = "srt_gateway_filter_workers";
+    metrics_family(out, name, "gauge", "Workers in which a filter is in that state.");
+    for (size_t i = 0; i < filters->count; i++) {
+        struct filter_state states[FILTER_STATES_MAX];
+        const size_t count = filter_states(&filters->items[i], states);
+        for (size_t state = 0; state < count; state++) {
+            const struct metrics_label labels[] = {{"filter", filters->items[i].config->name},
+                                                   {"state", states[state].word},
+                                                   {NULL, NULL}};
+            metrics_sample(out, name, labels, states[state].workers);
+        }
+    }
+}
+
+static void put_filter_failures(const struct workers_stats *stats, struct json *out)
+{
+    static const char name[] = "srt_gateway_filter_failures_total";
+    const struct metrics_label closed[] = {{"result", "deny"}, {NULL, NULL}};
+    const struct metrics_label open[] = {{"result", "allow"}, {NULL, NULL}};
+    metrics_family(out, name, "counter", "Times that a filter gave no verdict, and what it came to.");
+    metrics_sample(out, name, closed, (double)stats->filter_failures[0]);
+    metrics_sample(out, name, open, (double)stats->filter_failures[1]);
 }
 
 static void put_configuration(const struct gateway *gateway, struct json *out)
@@ -347,6 +395,8 @@ static void get_metrics(const struct admin_request *request)
     put_requests(&stats, &out);
     put_bytes(&stats, &out);
     put_timings(&stats, &out);
+    put_filter_failures(&stats, &out);
+    put_filter_states(gateway->snapshot->filters, &out);
     metrics_single(&out, "srt_gateway_connections_total", "counter", "Client connections accepted.",
                    (double)stats.connections_total);
     metrics_single(&out, "srt_gateway_connections", "gauge", "Client connections open.",

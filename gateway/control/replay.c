@@ -45,6 +45,7 @@ static enum policy_view view_of(enum outcome outcome)
     case OUTCOME_BAD_RESPONSE:
         return POLICY_ALLOWED;
     case OUTCOME_FILTER: /* filters answer live requests only; the rules had said yes */
+    case OUTCOME_MODULE_ERROR:
     case OUTCOME_LOOP:
     case OUTCOME_SNI_MISMATCH: /* the second decision of a request that was allowed */
     case OUTCOME_AUTH_REQUIRED:

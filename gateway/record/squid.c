@@ -47,6 +47,7 @@ static enum tag tag_of(enum outcome outcome)
     case OUTCOME_DENIED_BY_RULE:
     case OUTCOME_METHOD_NOT_ALLOWED:
     case OUTCOME_FILTER:
+    case OUTCOME_MODULE_ERROR:
     case OUTCOME_ASK_REFUSED:
     case OUTCOME_ASK_TIMEOUT:
     case OUTCOME_ADDRESS_DENIED:

@@ -161,6 +161,15 @@ static void on_answered(void *arg, uint64_t ticket, bool go)
         session_record_written(session, go);
 }
 
+/* ---- times ---- */
+
+void worker_count_time(struct worker *worker, enum timing timing, bool refused, int64_t took_ns)
+{
+    const uint64_t took = took_ns > 0 ? (uint64_t)took_ns : 0;
+    counter_add(&worker->counters.timings[timing][refused].buckets[metrics_bucket(took)], 1);
+    counter_add(&worker->counters.timings[timing][refused].sum_ns, took);
+}
+
 /* ---- drain ---- */
 
 static bool is_saying_something(const struct worker *worker)

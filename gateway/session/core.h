@@ -116,6 +116,7 @@ struct worker_counters {
     struct {
         worker_counter buckets[METRICS_BUCKETS], sum_ns;
     } timings[TIMING_COUNT][2];
+    worker_counter filter_failures[2];
 };
 
 struct worker {
@@ -178,6 +179,8 @@ void worker_cut(struct worker *worker, enum close_cause cause,
 
 /* A 26-character ULID: 48 bits of milliseconds, 80 of chance. */
 void worker_make_id(struct worker *worker, char out[REQUEST_ID_LEN + 1]);
+/* For the histograms of the metrics. */
+void worker_count_time(struct worker *worker, enum timing timing, bool refused, int64_t took_ns);
 /* To be called whenever a session ended or became idle. */
 void worker_check_drained(struct worker *worker);
 

@@ -4,6 +4,8 @@
 #include "record/log.h"
 #include "session/edits.h"
 #include "session/session.h"
+#include "session/steps.h"
+#include "session/watches.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -17,6 +19,7 @@ struct filtering_state {
     bool answered;
     uint32_t slot;
     double until;
+    int64_t asked_ns;
     enum srt_filter_verdict verdict;
     struct srt_filter_ruling ruling;
 };
@@ -144,6 +147,18 @@ static void resume(const struct srt_filter_ticket *ticket, enum srt_filter_verdi
         free(answer);
 }
 
+static struct srt_filter_watch *begin_watch(unsigned worker, void (*on_event)(void *, unsigned),
+                                            void *arg)
+{
+    struct filter_waits *waits;
+    pthread_mutex_lock(&all_lock);
+    LIST_FOREACH(waits, &all_waits, link)
+    if (waits->worker->index == worker)
+        break;
+    pthread_mutex_unlock(&all_lock);
+    return waits != NULL ? watch_begin(waits->worker->loop, on_event, arg) : NULL;
+}
+
 static void log_text(const char *filter, const char *text)
 {
     log_line("filter %s: %s", filter, text);
@@ -155,6 +170,10 @@ const struct srt_filter_host filtering_host = {
     .field_set = edits_set,
     .field_remove = edits_remove,
     .log = log_text,
+    .watch_begin = begin_watch,
+    .watch_fd = watch_fd,
+    .watch_time = watch_time,
+    .watch_end = watch_end,
 };
 
 /* ---- asking ---- */
@@ -263,6 +282,8 @@ static enum srt_filter_verdict ask(struct session *session, uint32_t number)
         request.field_count = head_fields(head, fields);
         request.body_len = body_len(session);
     }
+    request.timeout_ms = filter->config->timeout_ms;
+    state->asked_ns = session_clock_ns();
     state->ruling = (struct srt_filter_ruling){.size = sizeof(state->ruling)};
     const struct srt_filter_ticket ticket = take_place(session);
     enum srt_filter_verdict verdict = filter->module->on_request(
@@ -278,45 +299,82 @@ static enum srt_filter_verdict ask(struct session *session, uint32_t number)
 
 /* ---- verdicts ---- */
 
-static void clean_reason(char *reason, size_t size)
+static void clean_reason(char *reason, size_t size, const char *fallback)
 {
     reason[size - 1] = '\0';
     for (char *p = reason; *p != '\0'; p++)
         if ((unsigned char)*p < ' ' || *p == 0x7f)
             *p = '?';
     if (reason[0] == '\0')
-        snprintf(reason, size, "it says no");
+        snprintf(reason, size, "%s", fallback);
 }
 
-static void note_denial(struct session *session, const char *filter)
+/* Its words go into the decision. */
+static void note_words(struct session *session, const char *filter, const char *fallback)
 {
     struct request *request = &session->request;
     struct filtering_state *state = session->filtering;
-    clean_reason(state->ruling.reason, sizeof(state->ruling.reason));
+    clean_reason(state->ruling.reason, sizeof(state->ruling.reason), fallback);
     free(request->filter_reason);
     request->filter_reason = request_copy_text(str_of(state->ruling.reason));
     request->decision.filter = filter;
     request->decision.filter_reason = request->filter_reason;
 }
 
+/* It ends here, and no rule has decided. */
+static void apply_denial(struct session *session, const char *filter, enum outcome outcome,
+                         const char *fallback)
+{
+    struct decision *decision = &session->request.decision;
+    note_words(session, filter, fallback);
+    decision->ruling.outcome = outcome;
+    decision->ruling.rule = NULL;
+    decision->report = false;
+    decision->would = OUTCOME_ALLOWED;
+}
+
 /* Whether the request goes on all the same: report mode records and does not apply. */
-static bool take_denial(struct session *session, uint32_t number)
+static bool take_denial(struct session *session, uint32_t number, enum outcome outcome,
+                        const char *fallback)
 {
     struct decision *decision = &session->request.decision;
     const char *name = filter_at(session, number)->config->name;
     if (!policy_reports(session->identity.policy)) {
-        note_denial(session, name);
-        decision->ruling.rule = NULL; /* no rule has decided */
-        decision->report = false;
-        decision->would = OUTCOME_ALLOWED;
+        apply_denial(session, name, outcome, fallback);
         return false;
     }
     if (decision->would == OUTCOME_ALLOWED) {
-        note_denial(session, name);
+        note_words(session, name, fallback);
         decision->report = true;
-        decision->would = OUTCOME_FILTER;
+        decision->would = outcome;
     }
     return true;
+}
+
+/* A module may answer anything: whatever is neither PASS nor DENY is no verdict. */
+static bool take_failure(struct session *session, uint32_t number)
+{
+    static const char fallback[] = "what it answered is no verdict";
+    const struct decision *decision = &session->request.decision;
+    const struct config_filter *config = filter_at(session, number)->config;
+    counter_add(&session->worker->counters.filter_failures[config->fail_open], 1);
+    if (!config->fail_open)
+        return take_denial(session, number, OUTCOME_MODULE_ERROR, fallback);
+    if (decision->filter == NULL && decision->would == OUTCOME_ALLOWED)
+        note_words(session, config->name, fallback);
+    return true;
+}
+
+/* Whether the request goes on. */
+static bool take_verdict(struct session *session, uint32_t number, enum srt_filter_verdict verdict)
+{
+    struct filtering_state *state = session->filtering;
+    worker_count_time(session->worker, TIMING_MODULE, verdict != SRT_FILTER_PASS,
+                      session_clock_ns() - state->asked_ns);
+    if (verdict == SRT_FILTER_PASS)
+        return true;
+    return verdict == SRT_FILTER_DENY ? take_denial(session, number, OUTCOME_FILTER, "it says no")
+                                      : take_failure(session, number);
 }
 
 static void end_asking(struct session *session)
@@ -341,8 +399,7 @@ static enum filtering proceed(struct session *session, enum srt_filter_verdict v
         }
         leave_place(session);
         state->pending = state->answered = false;
-        /* Whatever is not PASS is no: a module may answer anything. */
-        if (verdict != SRT_FILTER_PASS && !take_denial(session, number)) {
+        if (!take_verdict(session, number, verdict)) {
             end_asking(session);
             return FILTERING_DENIED;
         }
@@ -400,10 +457,9 @@ enum filtering filtering_give_up(struct session *session, bool left)
                  (unsigned long long)filter_at(session, number)->config->timeout_ms);
     state->answered = true;
     if (!left)
-        return proceed(session, SRT_FILTER_DENY);
-    /* Nobody is there for whom report mode could let it go on. */
-    note_denial(session, filter_at(session, number)->config->name);
-    session->request.decision.ruling.rule = NULL;
+        return proceed(session, SRT_FILTER_ERROR);
+    /* Nobody is there for whom it could go on, not in report mode either. */
+    apply_denial(session, filter_at(session, number)->config->name, OUTCOME_FILTER, "");
     end_asking(session);
     return FILTERING_DENIED;
 }

@@ -49,7 +49,7 @@ extern const struct srt_filter_host filtering_host;
 enum filtering { FILTERING_PASSED, FILTERING_WAITS, FILTERING_DENIED };
 
 /* Asks from the first filter on, until all have passed, one denies, or one has to wait. DENIED: the
- * decision says who and why. */
+ * decision says who and why, and its ruling the outcome. */
 enum filtering filtering_begin(struct session *session);
 /* Something has happened: WAITS while there is no answer. */
 enum filtering filtering_go_on(struct session *session);

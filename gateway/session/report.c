@@ -133,13 +133,10 @@ bool report_admission(struct session *session, uint64_t ticket)
     assert(session->request.outcome == OUTCOME_ALLOWED);
     char message[TEXT_MAX];
     const struct request *request = &session->request;
-    if (request->decision.filter != NULL && request->decision.would == OUTCOME_FILTER)
-        decision_message(&request->decision, &request->target, OUTCOME_FILTER, message,
-                         sizeof(message));
-    else if (request->via != NULL)
+    if (request->decision.filter == NULL && request->via != NULL)
         snprintf(message, sizeof(message), "by the upstream proxy %s", request->via);
     else
-        decision_dropped(&request->decision, message, sizeof(message));
+        decision_note(&request->decision, &request->target, message, sizeof(message));
     write_decision(session, message[0] != '\0' ? message : NULL);
     if (!submit(session, ticket))
         return false;

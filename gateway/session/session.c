@@ -54,10 +54,7 @@ static void count_time(struct session *s, enum step next, int64_t now)
     const enum timing timing = s->step == STEP_JUDGE     ? TIMING_DECISION
                                : s->step == STEP_RESOLVE ? TIMING_DNS
                                                          : TIMING_CONNECT;
-    const uint64_t took = now > s->entered_ns ? (uint64_t)(now - s->entered_ns) : 0;
-    const bool refused = next == STEP_REFUSE;
-    counter_add(&s->worker->counters.timings[timing][refused].buckets[metrics_bucket(took)], 1);
-    counter_add(&s->worker->counters.timings[timing][refused].sum_ns, took);
+    worker_count_time(s->worker, timing, next == STEP_REFUSE, now - s->entered_ns);
 }
 
 static void set_step(struct session *s, enum step step)

@@ -41,7 +41,7 @@ static enum step after_filters(struct session *s, enum filtering result)
     case FILTERING_DENIED:
         break;
     }
-    return step_refuse(s, OUTCOME_FILTER);
+    return step_refuse(s, s->request.decision.ruling.outcome);
 }
 
 enum step enter_filter(struct session *s)

@@ -528,6 +528,8 @@ void workers_stats(const struct workers *team, struct workers_stats *out)
         out->bytes_down += read_counter(&counters->bytes_down);
         out->accept_pauses += read_counter(&counters->accept_pauses);
         add_timings(counters, out);
+        for (size_t open = 0; open < 2; open++)
+            out->filter_failures[open] += read_counter(&counters->filter_failures[open]);
         for (size_t front = 0; front < FRONT_COUNT; front++)
             for (size_t outcome = 0; outcome < OUTCOME_COUNT; outcome++)
                 out->requests[front][outcome] += read_counter(&counters->requests[front][outcome]);

@@ -99,9 +99,10 @@ void workers_cut(struct workers *workers, const char *id, workers_cut_fn *done, 
 
 /* How long things took that a request waits for. */
 enum timing {
-    TIMING_DECISION, /* rules and filters */
+    TIMING_DECISION, /* rules */
     TIMING_DNS,      /* of names, from the cache too */
     TIMING_CONNECT,  /* new connections */
+    TIMING_MODULE,   /* one filter's verdict */
     TIMING_COUNT,
 };
 
@@ -116,6 +117,7 @@ struct workers_stats {
     uint64_t requests[FRONT_COUNT][OUTCOME_COUNT];
     uint64_t accept_pauses;                            /* times that descriptors ran out */
     struct metrics_histogram timings[TIMING_COUNT][2]; /* [1]: it ended in a refusal */
+    uint64_t filter_failures[2]; /* filters that gave no verdict; [1]: the request went on */
 };
 void workers_stats(const struct workers *workers, struct workers_stats *out);
 

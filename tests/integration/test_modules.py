@@ -22,17 +22,22 @@ class FilterCase(LabCase):
     def probe(self, answer, name="probe", timeout="5s"):
         return name, f"module = {os.path.realpath(os.path.join(TOOLS, 'module_probe.so'))}\nanswer = {answer}\ntimeout = {timeout}"
 
-    def assert_filtered(self, gw, response, filter_name, why):
+    def assert_filtered(self, gw, response, filter_name, why, reason="filter"):
         """403 by that filter, in the body and in the record."""
-        body = self.assert_refused(response, 403, "filter")
+        body = self.assert_refused(response, 403, reason)
         self.assertIsNone(body["rule"])
         self.assertIn(why, body["message"])
         self.assertIn(f"filter {filter_name} ", body["message"])
-        record = gw.decision(reason="filter", id=body["request_id"])
+        record = gw.decision(reason=reason, id=body["request_id"])
         self.assertEqual((record["verdict"], record["filter"], record["message"], record["rule"], record["mode"]),
                          ("deny", filter_name, body["message"], None, "enforce"))
-        self.assertEqual(response.get("X-Proxy-Error"), "blocked-by-allowlist")
+        self.assertEqual((response.get("X-Proxy-Error"), body["error"]),
+                         ("blocked-by-allowlist", "blocked") if reason == "filter" else (None, "failed"))
         return record
+
+    def assert_no_verdict(self, gw, response, filter_name, why):
+        """Denied as well, and not for what was asked."""
+        return self.assert_filtered(gw, response, filter_name, why, reason="module-error")
 
 
 class BuiltIn(FilterCase):
@@ -168,9 +173,9 @@ class Loaded(FilterCase):
     def assert_untouched_since(self, count):
         self.assertEqual(len(self.good.requests), count)
 
-    def test_garbage_is_a_denial(self):
+    def test_P22_garbage_is_a_denial(self):
         gw = self.with_probe("garbage")
-        self.assert_filtered(gw, gw.get(self.url), "probe", "????")
+        self.assert_no_verdict(gw, gw.get(self.url), "probe", "????")
         self.assert_untouched_since(0)
 
     def test_an_answer_from_another_thread_or_before_the_call_returns(self):
@@ -192,7 +197,20 @@ class Loaded(FilterCase):
 
     def test_an_answer_that_is_none_is_a_denial(self):
         gw = self.with_probe("odd")
-        self.assert_filtered(gw, gw.get(self.url), "probe", "not again??")
+        self.assert_no_verdict(gw, gw.get(self.url), "probe", "not again??")
+
+    def test_no_verdict_is_a_yes_only_where_it_is_written(self):
+        for answer, why in (("garbage", "????"), ("odd", "not again??"), ("never", "it did not answer within 50 ms")):
+            gw = self.with_probe(answer, timeout="50ms\nfail = open")
+            self.assertEqual(gw.get(self.url).status, 200)
+            record = gw.decision("good.test")
+            self.assertEqual((record["verdict"], record["reason"], record["would"], record["filter"]), ("allow", None, None, "probe"))
+            self.assertIn("filter probe of policy main gave no verdict and has fail = open: ", record["message"])
+            self.assertIn(why, record["message"])
+            gw.stop()
+            os.remove(gw.audit_path)
+        gw = self.with_probe("deny", timeout="5s\nfail = open")  # a no is a verdict
+        self.assert_filtered(gw, gw.get(self.url), "probe", "it says no")
 
     def test_never_and_late_and_to_others_is_a_denial_in_time(self):
         for answer in ("never", "late", "foreign"):
@@ -200,7 +218,7 @@ class Loaded(FilterCase):
             client = gw.client()  # the same connection again: the late answer must not find the next request
             for _ in range(3):
                 client.request(f"GET {self.url} HTTP/1.1", [("Host", "good.test")])
-                self.assert_filtered(gw, client.response(), "probe", "it did not answer within 100 ms")
+                self.assert_no_verdict(gw, client.response(), "probe", "it did not answer within 100 ms")
             gw.wait_for_stderr(lambda line: "filter probe: abandoned" in line)
             gw.stop()
         self.assert_untouched_since(0)
@@ -269,7 +287,6 @@ class Loaded(FilterCase):
         self.assertIn("is writable by others", self.check_module(copy))
         os.chmod(self.directory, 0o755)
         self.assertIn("No such file", self.check_module(self.path("none.so")))
-        self.assertIn("not available in this version", self.check_module("unix:/run/m.sock"))
 
 
 class Development(FilterCase):

@@ -33,8 +33,20 @@ static void built_ins_by_their_word(void **state)
     }
     assert_module_refused("http-gard",
                           "there is no built-in module 'http-gard'; did you mean http-guard?");
-    assert_module_refused("unix:/run/x",
-                          "modules in other processes are not available in this version");
+}
+
+static void another_process_is_asked_by_the_module_remote(void **state)
+{
+    (void)state;
+    struct faults faults = {0};
+    const struct config_filter filter = {.name = "f", .module = "unix:/run/x"};
+    assert_ptr_equal(module_find(&filter, &faults), &module_remote);
+    assert_string_equal(module_socket(&filter), "/run/x");
+    assert_faulty("[filter f]\nmodule = unix:/run/x\nsocket = /run/y\n",
+                  "gateway.ini:3: [filter f] socket: it stands on line 1 already\n");
+    assert_faulty("[filter f]\nmodule = remote\n", "gateway.ini:1: [filter f]: it has no socket\n");
+    assert_faulty("[filter f]\nmodule = remote\nsocket = /run/y\nqueue = x\n",
+                  "gateway.ini:4: [filter f] queue: 'x' is not a number from 0 to 100000\n");
 }
 
 static void what_does_not_fit_is_refused(void **state)
@@ -117,6 +129,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(built_ins_by_their_word),
+        cmocka_unit_test(another_process_is_asked_by_the_module_remote),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(a_path_that_others_could_change_is_not_loaded),
     };
