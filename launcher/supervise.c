@@ -1,7 +1,7 @@
 #include "launcher/supervise.h"
 
 #include "launcher/clock.h"
-#include "launcher/warden.h"
+#include "launcher/warden/warden.h"
 #include "srt/cleanup.h"
 
 #include <errno.h>

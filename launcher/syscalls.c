@@ -1,5 +1,6 @@
 #include "launcher/syscalls.h"
 
+#include "launcher/warden/table.h"
 #include "srt/cleanup.h"
 #include <asm/termbits.h>
 
@@ -258,23 +259,10 @@ int syscalls_install(unsigned options, struct srt_err *err)
     return result == 0 ? 0 : -1;
 }
 
-/* `flags_at`: only with these open flags, as they come in a register. */
-static const struct notify_row {
-    const char *name;
-    int flags_at; /* -1 = always */
-} notify_rows[] = {
-    {"open", 1},      {"openat", 2},    {"openat2", -1},  {"creat", -1},    {"mkdir", -1},
-    {"mkdirat", -1},  {"mknod", -1},    {"mknodat", -1},  {"symlink", -1},  {"symlinkat", -1},
-    {"link", -1},     {"linkat", -1},   {"rename", -1},   {"renameat", -1}, {"renameat2", -1},
-    {"unlink", -1},   {"unlinkat", -1}, {"rmdir", -1},    {"truncate", -1}, {"chmod", -1},
-    {"fchmodat", -1}, {"chown", -1},    {"fchownat", -1},
-};
-
-static int add_notify_row(scmp_filter_ctx filter, const struct notify_row *row)
+static int add_notify_row(scmp_filter_ctx filter, const struct table_row *row)
 {
-    int number = seccomp_syscall_resolve_name(row->name);
     if (row->flags_at < 0)
-        return seccomp_rule_add(filter, SCMP_ACT_NOTIFY, number, 0);
+        return seccomp_rule_add(filter, SCMP_ACT_NOTIFY, row->number, 0);
     static const struct {
         unsigned mask, value;
     } writes[] = {
@@ -282,7 +270,7 @@ static int add_notify_row(scmp_filter_ctx filter, const struct notify_row *row)
     int result = 0;
     for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]) && result == 0; i++)
         result = seccomp_rule_add(
-            filter, SCMP_ACT_NOTIFY, number, 1,
+            filter, SCMP_ACT_NOTIFY, row->number, 1,
             SCMP_CMP((unsigned)row->flags_at, SCMP_CMP_MASKED_EQ, writes[i].mask, writes[i].value));
     return result;
 }
@@ -316,13 +304,9 @@ int syscalls_install_notify(unsigned options, struct srt_err *err)
     if (filter == NULL)
         return srt_err_set(err, "libseccomp cannot make a filter for this architecture");
     int result = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS));
-    for (size_t i = 0; i < sizeof(notify_rows) / sizeof(notify_rows[0]) && result == 0; i++) {
-        result = add_notify_row(filter, &notify_rows[i]);
-        if (result == -EDOM)
-            result = 0; /* a call that this architecture does not have */
-    }
-    if (result == 0 && (options & SYSCALLS_NAMED_SOCKETS) != 0)
-        result = seccomp_rule_add(filter, SCMP_ACT_NOTIFY, SCMP_SYS(connect), 0);
+    for (size_t i = 0; i < table_row_count && result == 0; i++)
+        if (table_rows[i].only_if == 0 || (table_rows[i].only_if & options) != 0)
+            result = add_notify_row(filter, &table_rows[i]);
     int fd = result == 0 ? load_with_listener(filter) : -1;
     int error = result == 0 ? errno : -result;
     seccomp_release(filter);

@@ -13,8 +13,8 @@
  * Process: a child of srt-launch; its death ends the sandbox. Failure: a call it cannot carry out
  * gets an error number, never a free pass.
  */
-#ifndef LAUNCHER_WARDEN_H
-#define LAUNCHER_WARDEN_H
+#ifndef LAUNCHER_WARDEN_WARDEN_H
+#define LAUNCHER_WARDEN_WARDEN_H
 
 #include "launcher/fence.h"
 #include "launcher/inside.h"

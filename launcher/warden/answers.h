@@ -1,0 +1,28 @@
+/*
+ * The answers: each does or judges one kind of system call. Calls that create names are done here,
+ * on the caller's behalf (opens.c, names.c); those that only change what exists are judged, and
+ * then run by the kernel (changes.c); connect() is done on the caller's own socket (sockets.c).
+ *
+ * `row` is the line of the table that led here; `args` are the arguments in the order of the
+ * youngest relative of the call, such as renameat2 for rename. Process: the warden. The result is
+ * 0, a negative errno for the caller, or one of enum answer.
+ */
+#ifndef LAUNCHER_WARDEN_ANSWERS_H
+#define LAUNCHER_WARDEN_ANSWERS_H
+
+#include "launcher/warden/call.h"
+#include "launcher/warden/table.h"
+
+enum answer {
+    ANSWER_SENT = 1,   /* the reply is on its way already */
+    ANSWER_RUN_IT = 2, /* the kernel is to run the call itself */
+};
+
+typedef int64_t answer_call(struct call *call, const struct table_row *row, const uint64_t *args);
+
+answer_call answer_open, answer_openat2;
+answer_call answer_make, answer_symlink, answer_link, answer_rename;
+answer_call answer_change;
+answer_call answer_connect;
+
+#endif

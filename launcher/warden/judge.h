@@ -1,0 +1,37 @@
+/*
+ * The fence's judgement of one call, and the report of a refusal.
+ *
+ * Process: the warden. Failure: none; a report that finds no room is counted.
+ */
+#ifndef LAUNCHER_WARDEN_JUDGE_H
+#define LAUNCHER_WARDEN_JUDGE_H
+
+#include "launcher/warden/spot.h"
+
+/* The first report of a call counts. */
+void judge_report(struct call *call, const char *operation, const char *path, int error,
+                  const char *setting);
+
+/* The sandbox's own /dev and /proc are not the fence's business. */
+bool judge_is_private(const char *path);
+
+/* Whether a new name may come to be at this path; otherwise the refusal has been reported. */
+bool judge_creation(struct call *call, const char *operation, const char *path, mode_t type);
+
+/* Whether what is at `from` may get the name `to`. A directory takes everything in it along:
+ * nothing below may become a name that could not have been created there. */
+bool judge_move(struct call *call, const struct spot *from, const char *to);
+
+/* Where an open file is, and whether it may be changed there. What has no name left, or is one of
+ * the streams that the caller of srt-launch gave, is not guarded.
+ *
+ * A mount goes with the file that it lies on: when somebody outside replaces a guarded file, as git
+ * and editors do by renaming, the new one lies bare. So what exists is judged here, too, and not
+ * only by the mounts. */
+bool judge_change(const struct ward *ward, int fd, char path[PATH_MAX], struct fence_view *view);
+
+/* Failures of a call that was let through tell of the walls, too. Returns `result`. */
+int64_t judge_result(struct call *call, const char *operation, const struct spot *spot,
+                     int64_t result);
+
+#endif

@@ -1,0 +1,151 @@
+#include "launcher/warden/answers.h"
+#include "launcher/warden/judge.h"
+#include "srt/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+static int64_t errno_of(int result)
+{
+    return result < 0 ? -errno : result;
+}
+
+/* The spot of a name that is to come to be. */
+static int new_spot(struct call *call, int dir_fd, uint64_t address, bool dir, struct spot *spot)
+{
+    int result = spot_of(call, dir_fd, address, spot);
+    if (result != 0)
+        return result;
+    if (!call_waits(call))
+        return -EINTR;
+    if (spot_is_special(spot) || spot_exists(spot))
+        return -EEXIST;
+    return spot->slash && !dir ? -ENOENT : 0;
+}
+
+int64_t answer_make(struct call *call, const struct table_row *row, const uint64_t *args)
+{
+    bool dir = strcmp(row->operation, "mkdir") == 0;
+    mode_t mode = (mode_t)args[2];
+    autospot struct spot spot = SPOT_NONE;
+    int result = new_spot(call, (int)args[0], args[1], dir, &spot);
+    if (result != 0)
+        return result;
+    if (!judge_creation(call, row->operation, spot.path, dir ? S_IFDIR : S_IFREG))
+        return -EROFS;
+    call_read_status(call);
+    umask(call->umask);
+    int made = dir ? mkdirat(spot.dir, spot.name, mode)
+                   : mknodat(spot.dir, spot.name, mode, (dev_t)args[3]);
+    int64_t answer = errno_of(made);
+    umask(0);
+    return judge_result(call, row->operation, &spot, answer);
+}
+
+int64_t answer_symlink(struct call *call, const struct table_row *row, const uint64_t *args)
+{
+    char target[PATH_MAX];
+    autospot struct spot spot = SPOT_NONE;
+    int result = call_read_string(call, args[0], target, sizeof(target));
+    if (result == 0)
+        result = new_spot(call, (int)args[1], args[2], false, &spot);
+    if (result != 0)
+        return result;
+    if (!judge_creation(call, row->operation, spot.path, S_IFLNK))
+        return -EROFS;
+    return judge_result(call, row->operation, &spot,
+                        errno_of(symlinkat(target, spot.dir, spot.name)));
+}
+
+/* The object that is to get another name, as a descriptor: of the caller's (AT_EMPTY_PATH), or
+ * where the path leads with or without its last link. */
+static int64_t open_linked(struct call *call, int dir_fd, uint64_t address, uint64_t flags)
+{
+    char path[PATH_MAX];
+    int result = call_read_string(call, address, path, sizeof(path));
+    if (result != 0)
+        return result;
+    if (path[0] == '\0') {
+        char name[32];
+        snprintf(name, sizeof(name), "fd/%d", dir_fd);
+        return (flags & AT_EMPTY_PATH) != 0 ? errno_of(call_open_proc(call, name, O_PATH))
+                                            : -ENOENT;
+    }
+    int base = call_open_base(call, dir_fd, path);
+    if (base < 0)
+        return -errno;
+    if ((flags & AT_SYMLINK_FOLLOW) != 0)
+        return errno_of(spot_walk(call, base, path));
+    autospot struct spot spot = SPOT_NONE;
+    result = spot_find(call, base, path, &spot);
+    if (result != 0)
+        return result;
+    return errno_of(openat(spot.dir, spot_is_special(&spot) ? "." : spot.name,
+                           O_PATH | O_NOFOLLOW | O_CLOEXEC));
+}
+
+int64_t answer_link(struct call *call, const struct table_row *row, const uint64_t *args)
+{
+    autospot struct spot spot = SPOT_NONE;
+    int64_t opened = open_linked(call, (int)args[0], args[1], args[4]);
+    if (opened < 0)
+        return opened;
+    autoclose int object = (int)opened;
+    int result = new_spot(call, (int)args[2], args[3], false, &spot);
+    if (result != 0)
+        return result;
+    struct stat st;
+    if (fstat(object, &st) != 0)
+        return -errno;
+    if (!judge_creation(call, row->operation, spot.path, st.st_mode))
+        return -EROFS;
+    /* As the kernel says where a mount lies on the guarded file. */
+    char guarded[PATH_MAX];
+    struct fence_view view;
+    if (!judge_change(call->ward, object, guarded, &view))
+        return -EXDEV;
+    return judge_result(call, row->operation, &spot,
+                        errno_of(linkat(call->ward->host_proc, ward_link_to(object).text, spot.dir,
+                                        spot.name, AT_SYMLINK_FOLLOW)));
+}
+
+int64_t answer_rename(struct call *call, const struct table_row *row, const uint64_t *args)
+{
+    uint64_t flags = args[4];
+    autospot struct spot from = SPOT_NONE, to = SPOT_NONE;
+    int result = spot_of(call, (int)args[0], args[1], &from);
+    if (result == 0)
+        result = spot_of(call, (int)args[2], args[3], &to);
+    if (result != 0)
+        return result;
+    if (!call_waits(call))
+        return -EINTR;
+    if (spot_is_special(&from) || spot_is_special(&to))
+        return -EBUSY;
+    bool exchange = (flags & RENAME_EXCHANGE) != 0;
+    if (!judge_creation(call, row->operation, to.path, spot_type(&from)) ||
+        (exchange && !judge_creation(call, row->operation, from.path, spot_type(&to))))
+        return -EROFS;
+    /* Between two mounts the kernel says EXDEV, which lets mv copy instead. */
+    struct fence_view source = fence_view(call->ward->fence, from.path);
+    if (!source.writable && !judge_is_private(from.path) && spot_exists(&from) &&
+        spot_same_mount(from.dir, to.dir)) {
+        judge_report(call, row->operation, from.path, EROFS, source.write_setting);
+        return spot_is_mount_point(&from) ? -EBUSY : -EROFS;
+    }
+    if (!judge_move(call, &from, to.path) || (exchange && !judge_move(call, &to, from.path))) {
+        judge_report(call, row->operation, to.path, EROFS, "protected: what the directory holds");
+        return -EROFS;
+    }
+    /* A trailing slash asks for a directory; the kernel judges that by the name it is given. */
+    char from_name[NAME_MAX + 2], to_name[NAME_MAX + 2];
+    snprintf(from_name, sizeof(from_name), "%s%s", from.name, from.slash ? "/" : "");
+    snprintf(to_name, sizeof(to_name), "%s%s", to.name, to.slash ? "/" : "");
+    return judge_result(call, row->operation, &to,
+                        errno_of((int)syscall(SYS_renameat2, from.dir, from_name, to.dir, to_name,
+                                              (unsigned)flags)));
+}

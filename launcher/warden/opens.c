@@ -1,0 +1,249 @@
+#include "launcher/warden/answers.h"
+#include "launcher/warden/judge.h"
+#include "srt/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
+
+enum { LINKS_MAX = 40, RETRIES = 16, TTY_MAJOR = 5 }; /* RETRIES: of a creation that lost a race */
+
+static int64_t give(const struct call *call, int fd, uint64_t flags)
+{
+    struct seccomp_notif_addfd gift = {.id = call->request->id,
+                                       .flags = SECCOMP_ADDFD_FLAG_SEND,
+                                       .srcfd = (uint32_t)fd,
+                                       .newfd_flags = (flags & O_CLOEXEC) != 0 ? O_CLOEXEC : 0};
+    int given = ioctl(call->ward->listener, SECCOMP_IOCTL_NOTIF_ADDFD, &gift);
+    return given < 0 ? -errno : ANSWER_SENT;
+}
+
+/* Opening one end of a FIFO waits for the other: not here, where everybody would wait with it. */
+static int64_t open_waiting(struct call *call, const struct spot *spot, int flags, int nofollow)
+{
+    pid_t warden = getpid();
+    pid_t pid = fork();
+    if (pid < 0)
+        return -EAGAIN;
+    if (pid > 0)
+        return ANSWER_SENT;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != warden)
+        _exit(0);
+    int fd = openat(spot->dir, spot->name, flags | nofollow | O_CLOEXEC);
+    if (fd < 0 || give(call, fd, (uint64_t)flags) < 0) {
+        struct seccomp_notif_resp answer = {.id = call->request->id,
+                                            .error = fd < 0 ? -errno : -EMFILE};
+        ioctl(call->ward->listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);
+    }
+    _exit(0);
+}
+
+/* What /proc says of a process that does not let others look into it belongs to root. */
+static bool is_closed_process(const struct ward *ward, int fd)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    ward_path_of(ward, fd, path, sizeof(path));
+    bool process = strncmp(path, "/proc/", 6) == 0 && path[6] >= '0' && path[6] <= '9';
+    return process && (fstat(fd, &st) != 0 || st.st_uid != geteuid());
+}
+
+/* The right to look into callers must not open anything for them: with it even the memory of
+ * process 1 could be opened, by its name in /proc or by a link to a descriptor of that file. Giving
+ * it up for a moment is not enough where the caller is in a user namespace below ours, which then
+ * is ours to look into. */
+static int open_plainly(const struct ward *ward, const struct spot *spot, int flags)
+{
+    if (!spot_on_proc(spot->dir))
+        return openat(spot->dir, spot->name, flags);
+    if (!call_set_rights(false))
+        _exit(1);
+    autoclose int fd = openat(spot->dir, spot->name, flags);
+    int error = errno;
+    if (!call_set_rights(true))
+        _exit(1);
+    if (fd >= 0 && spot_on_proc(fd) && is_closed_process(ward, fd)) {
+        error = EACCES;
+        close(steal_fd(&fd));
+    }
+    errno = error;
+    return steal_fd(&fd);
+}
+
+static int session_of(int stat_file)
+{
+    char text[512];
+    int session;
+    ssize_t len = stat_file < 0 ? -1 : read(stat_file, text, sizeof(text) - 1);
+    text[len > 0 ? len : 0] = '\0';
+    const char *after_name = strrchr(text, ')');
+    bool read = after_name != NULL && sscanf(after_name, ") %*c %*d %*d %d", &session) == 1;
+    return read ? session : -1;
+}
+
+static bool in_our_session(const struct call *call)
+{
+    autoclose int theirs = call_open_proc(call, "stat", O_RDONLY);
+    autoclose int ours = openat(call->ward->host_proc, "self/stat", O_RDONLY | O_CLOEXEC);
+    int session = session_of(ours);
+    return session >= 0 && session_of(theirs) == session;
+}
+
+/* `nofollow` is 0 only for the kernel's own links in /proc. */
+static int64_t open_existing(struct call *call, const struct spot *spot, int flags, mode_t type,
+                             dev_t device, int nofollow)
+{
+    /* A device may be bound to the session of the one who opens it. Without O_CREAT the kernel can
+     * do that: whatever the path leads to by then, no name comes to be. */
+    if ((flags & O_CREAT) == 0 && !S_ISREG(type))
+        return ANSWER_RUN_IT;
+    flags &= ~(O_CREAT | O_EXCL);
+    if (S_ISDIR(type))
+        return -EISDIR;
+    if (S_ISFIFO(type) && (flags & O_NONBLOCK) == 0)
+        return open_waiting(call, spot, flags, nofollow);
+    /* /dev/tty is the terminal of the one who opens it. Ours is the caller's unless it left the
+     * session, and then it has none or one of its own making. */
+    if (S_ISCHR(type) && major(device) == TTY_MAJOR && minor(device) == 0 && !in_our_session(call))
+        return -ENXIO;
+    bool changes = (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
+    autoclose int fd =
+        open_plainly(call->ward, spot, (flags & ~O_TRUNC) | nofollow | O_NOCTTY | O_CLOEXEC);
+    char path[PATH_MAX];
+    struct fence_view view;
+    struct statvfs fs;
+    if (fd < 0 && errno == EACCES && (flags & O_TRUNC) != 0 && fstatvfs(spot->dir, &fs) == 0 &&
+        (fs.f_flag & ST_RDONLY) != 0)
+        return -EROFS; /* which the kernel looks at first where it is asked to cut */
+    if (fd < 0)
+        return -errno;
+    if (changes && !judge_change(call->ward, fd, path, &view)) {
+        judge_report(call, "write", path, EROFS, view.write_setting);
+        return -EROFS;
+    }
+    if ((flags & O_TRUNC) != 0) {
+        /* Now that it is judged, through the kernel's link to the very file. */
+        int cut = openat(call->ward->host_proc, ward_link_to(fd).text,
+                         (flags & ~O_NOFOLLOW) | O_NOCTTY | O_CLOEXEC);
+        if (cut < 0)
+            return -errno;
+        close(fd);
+        fd = cut;
+    }
+    return give(call, fd, (uint64_t)flags);
+}
+
+static int64_t open_new(struct call *call, const struct spot *spot, int flags, mode_t mode)
+{
+    if (!judge_creation(call, "create", spot->path, S_IFREG))
+        return -EROFS;
+    call_read_status(call);
+    umask(call->umask);
+    autoclose int fd = openat(spot->dir, spot->name,
+                              flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & 07777);
+    int error = errno;
+    umask(0);
+    if (fd < 0)
+        return -error;
+    return give(call, fd, (uint64_t)flags);
+}
+
+/* One look at the spot. `*again` when it changed meanwhile or was a link that has been followed. */
+static int64_t open_once(struct call *call, struct spot *spot, int flags, mode_t mode, bool *again)
+{
+    struct stat st;
+    if (spot_is_special(spot) || spot->slash)
+        return -EISDIR;
+    if (fstatat(spot->dir, spot->name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
+        if (errno != ENOENT || (flags & O_CREAT) == 0)
+            return -errno;
+        int64_t result = open_new(call, spot, flags, mode);
+        *again = result == -EEXIST && (flags & O_EXCL) == 0;
+        return result;
+    }
+    if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL))
+        return -EEXIST;
+    if (!S_ISLNK(st.st_mode)) {
+        int64_t result = open_existing(call, spot, flags, st.st_mode, st.st_rdev, O_NOFOLLOW);
+        *again = result == -ENOENT || result == -ELOOP;
+        return result;
+    }
+    if ((flags & O_NOFOLLOW) != 0)
+        return -ELOOP;
+    if (spot_on_proc(spot->dir) && !spot_is_proc_root(spot->dir)) {
+        char own[32];
+        if (call->inner_pid == 0)
+            call_read_status(call);
+        snprintf(own, sizeof(own), "/proc/%d", call->inner_pid);
+        if (!path_within(spot->path, own) || fstatat(spot->dir, spot->name, &st, 0) != 0)
+            return -EACCES;
+        return open_existing(call, spot, flags, st.st_mode, st.st_rdev, 0);
+    }
+    char target[PATH_MAX];
+    ssize_t len = readlinkat(spot->dir, spot->name, target, sizeof(target) - 1);
+    if (len < 0)
+        return -errno;
+    target[len] = '\0';
+    int base = target[0] == '/' ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)
+                                : fcntl(spot->dir, F_DUPFD_CLOEXEC, 0);
+    struct spot next = SPOT_NONE;
+    int result = base < 0 ? -errno : spot_find(call, base, target, &next);
+    spot_close(spot);
+    *spot = next;
+    *again = result == 0;
+    return result == 0 ? -ELOOP : result;
+}
+
+static int64_t do_open(struct call *call, int dir_fd, uint64_t address, uint64_t flags, mode_t mode)
+{
+    autospot struct spot spot = SPOT_NONE;
+    int result = spot_of(call, dir_fd, address, &spot);
+    if (result != 0)
+        return result;
+    if (!call_waits(call))
+        return -EINTR;
+    int64_t answer = -ELOOP;
+    bool again = true;
+    for (unsigned i = 0; again && i < LINKS_MAX + RETRIES; i++) {
+        again = false;
+        answer = open_once(call, &spot, (int)flags, mode, &again);
+    }
+    return judge_result(call, "write", &spot, answer);
+}
+
+/* openat2 takes its flags from memory, so nothing about it can be left to the kernel. What asks for
+ * a special kind of resolution is refused as a kernel without the call would; callers have a second
+ * way. */
+int64_t answer_openat2(struct call *call, const struct table_row *row, const uint64_t *args)
+{
+    (void)row;
+    struct open_how how;
+    if (args[3] < sizeof(how))
+        return -EINVAL;
+    if (call_read_memory(call, args[2], &how, sizeof(how)) != 0)
+        return -EFAULT;
+    if (how.resolve != 0 || (how.flags & O_CREAT) == 0)
+        return -ENOSYS;
+    return do_open(call, (int)args[0], args[1], how.flags, (mode_t)how.mode);
+}
+
+int64_t answer_open(struct call *call, const struct table_row *row, const uint64_t *args)
+{
+    (void)row;
+    uint64_t flags = args[2];
+    /* The flags came in a register, so they cannot change. Neither of these opens what exists for
+     * writing; the unnamed file of O_TMPFILE gets its name by a call that is judged. */
+    if ((flags & O_PATH) != 0 || (flags & (O_DIRECTORY | O_CREAT)) == O_DIRECTORY)
+        return ANSWER_RUN_IT;
+    if ((flags & O_DIRECTORY) != 0)
+        return -EINVAL; /* as since Linux 6.4; before that a file was made */
+    return do_open(call, (int)args[0], args[1], flags, (mode_t)args[3]);
+}

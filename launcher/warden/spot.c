@@ -1,0 +1,236 @@
+#include "launcher/warden/spot.h"
+
+#include "srt/cleanup.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+
+enum { LINKS_MAX = 40, PROC_ROOT_INODE = 1 };
+
+bool spot_on_proc(int fd)
+{
+    struct statfs fs;
+    return fstatfs(fd, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
+}
+
+bool spot_is_proc_root(int fd)
+{
+    struct stat st;
+    return spot_on_proc(fd) && fstat(fd, &st) == 0 && st.st_ino == PROC_ROOT_INODE;
+}
+
+/* A walk by components, for paths that go through /proc, whose links mean the one who looks at
+ * them. */
+struct walk {
+    struct call *call;
+    int at;
+    bool own; /* below the caller's own directory of /proc */
+    unsigned links;
+    char rest[2 * PATH_MAX];
+};
+
+static int walk_to(struct walk *walk, int next)
+{
+    if (next < 0)
+        return -errno;
+    close(walk->at);
+    walk->at = next;
+    return 0;
+}
+
+static int walk_prepend(struct walk *walk, const char *target)
+{
+    if (++walk->links > LINKS_MAX)
+        return -ELOOP;
+    char joined[sizeof(walk->rest)];
+    int len = snprintf(joined, sizeof(joined), "%s/%s", target, walk->rest);
+    if (len < 0 || (size_t)len >= sizeof(joined))
+        return -ENAMETOOLONG;
+    memcpy(walk->rest, joined, (size_t)len + 1);
+    return target[0] == '/' ? walk_to(walk, open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)) : 0;
+}
+
+static int walk_link(struct walk *walk, const char *name, int link)
+{
+    bool root = spot_is_proc_root(walk->at);
+    if (root && (strcmp(name, "self") == 0 || strcmp(name, "thread-self") == 0)) {
+        char target[64];
+        if (name[0] == 's')
+            snprintf(target, sizeof(target), "%d", walk->call->inner_pid);
+        else
+            snprintf(target, sizeof(target), "%d/task/%d", walk->call->inner_pid,
+                     walk->call->inner_tid);
+        return walk_prepend(walk, target);
+    }
+    if (!root && spot_on_proc(walk->at)) {
+        /* A link of the kernel's, to an object and not to a name. We may follow more of them than
+         * the caller, so only its own are followed. */
+        return walk->own ? walk_to(walk, openat(walk->at, name, O_PATH | O_CLOEXEC)) : -EACCES;
+    }
+    char target[PATH_MAX];
+    ssize_t len = readlinkat(link, "", target, sizeof(target) - 1);
+    if (len < 0)
+        return -errno;
+    target[len] = '\0';
+    return walk_prepend(walk, target);
+}
+
+static int walk_step(struct walk *walk, const char *name)
+{
+    if (strcmp(name, ".") == 0)
+        return 0;
+    autoclose int next = openat(walk->at, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+    if (next < 0 || fstat(next, &st) != 0)
+        return -errno;
+    if (S_ISLNK(st.st_mode))
+        return walk_link(walk, name, next);
+    char own[16];
+    snprintf(own, sizeof(own), "%d", walk->call->inner_pid);
+    if (!spot_on_proc(next))
+        walk->own = false;
+    else if (spot_is_proc_root(walk->at))
+        walk->own = strcmp(name, own) == 0;
+    return walk_to(walk, steal_fd(&next));
+}
+
+int spot_walk(struct call *call, int base, const char *path)
+{
+    struct walk walk = {.call = call, .at = base};
+    if (call->inner_pid == 0)
+        call_read_status(call);
+    snprintf(walk.rest, sizeof(walk.rest), "%s", path);
+    int result = 0;
+    while (result == 0 && walk.rest[0] != '\0') {
+        size_t skip = strspn(walk.rest, "/");
+        size_t len = strcspn(walk.rest + skip, "/");
+        char name[NAME_MAX + 1];
+        if (len > NAME_MAX) {
+            result = -ENAMETOOLONG;
+            break;
+        }
+        memcpy(name, walk.rest + skip, len);
+        name[len] = '\0';
+        memmove(walk.rest, walk.rest + skip + len, strlen(walk.rest + skip + len) + 1);
+        if (len > 0)
+            result = walk_step(&walk, name);
+    }
+    if (result == 0)
+        return walk.at;
+    close(walk.at);
+    errno = -result;
+    return -1;
+}
+
+/* What the kernel resolves here it resolves alike for the caller, as long as no link of /proc is in
+ * it: we share its root, its mounts and its rights. Takes `base`. */
+static int open_dir(struct call *call, int base, const char *path)
+{
+    if (path[0] == '\0')
+        return base;
+    struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+                           .resolve = RESOLVE_NO_MAGICLINKS};
+    int fd = (int)syscall(SYS_openat2, base, path, &how, sizeof(how));
+    if (fd >= 0 || (errno != ELOOP && errno != ENOENT)) {
+        int error = errno;
+        close(base);
+        errno = error;
+        return fd;
+    }
+    fd = spot_walk(call, base, path);
+    struct stat st;
+    if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISDIR(st.st_mode))) {
+        close(fd);
+        errno = ENOTDIR;
+        return -1;
+    }
+    return fd;
+}
+
+static void describe(const struct ward *ward, struct spot *spot)
+{
+    char dir[PATH_MAX];
+    ward_path_of(ward, spot->dir, dir, sizeof(dir));
+    snprintf(spot->path, sizeof(spot->path), "%s/%s", strcmp(dir, "/") == 0 ? "" : dir, spot->name);
+}
+
+int spot_find(struct call *call, int base, const char *path, struct spot *spot)
+{
+    spot_close(spot);
+    if (path[0] == '\0') {
+        close(base);
+        return -ENOENT;
+    }
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    size_t start = end;
+    while (start > 0 && path[start - 1] != '/')
+        start--;
+    spot->slash = path[end] == '/';
+    if (end - start > NAME_MAX) {
+        close(base);
+        return -ENAMETOOLONG;
+    }
+    if (path[start] == '/')
+        start = end; /* the root itself */
+    memcpy(spot->name, path + start, end - start);
+    spot->name[end - start] = '\0';
+    autofree char *parent = strndup(path, start);
+    assert(parent != NULL);
+    spot->dir = open_dir(call, base, parent);
+    if (spot->dir < 0)
+        return -errno;
+    describe(call->ward, spot);
+    return 0;
+}
+
+int spot_of(struct call *call, int dir_fd, uint64_t address, struct spot *spot)
+{
+    char path[PATH_MAX];
+    int result = call_read_string(call, address, path, sizeof(path));
+    if (result != 0)
+        return result;
+    int base = call_open_base(call, dir_fd, path);
+    if (base < 0)
+        return -errno;
+    return spot_find(call, base, path, spot);
+}
+
+bool spot_is_special(const struct spot *spot)
+{
+    return spot->name[0] == '\0' || strcmp(spot->name, ".") == 0 || strcmp(spot->name, "..") == 0;
+}
+
+bool spot_exists(const struct spot *spot)
+{
+    struct stat st;
+    return fstatat(spot->dir, spot->name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+mode_t spot_type(const struct spot *spot)
+{
+    struct stat st;
+    bool there = fstatat(spot->dir, spot->name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    return there ? st.st_mode & S_IFMT : S_IFREG;
+}
+
+bool spot_is_mount_point(const struct spot *spot)
+{
+    struct statx st;
+    return statx(spot->dir, spot->name, AT_SYMLINK_NOFOLLOW, 0, &st) == 0 &&
+           (st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+}
+
+bool spot_same_mount(int a, int b)
+{
+    struct statx x, y;
+    return statx(a, "", AT_EMPTY_PATH, STATX_MNT_ID, &x) == 0 &&
+           statx(b, "", AT_EMPTY_PATH, STATX_MNT_ID, &y) == 0 && x.stx_mnt_id == y.stx_mnt_id;
+}

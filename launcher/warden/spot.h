@@ -1,0 +1,50 @@
+/*
+ * The place that a path argument leads to: a name in a directory that is held open, found as the
+ * kernel would find it for the caller.
+ *
+ * Once found, nothing that happens to the string, to links or to directories above changes what the
+ * spot is. Process: the warden. Failure: a negative errno.
+ */
+#ifndef LAUNCHER_WARDEN_SPOT_H
+#define LAUNCHER_WARDEN_SPOT_H
+
+#include "launcher/warden/call.h"
+
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct spot {
+    int dir;
+    char name[NAME_MAX + 1];            /* "" = the directory itself; "." and ".." stay names */
+    bool slash;                         /* a slash followed the name */
+    char path[PATH_MAX + NAME_MAX + 2]; /* for judging and reporting */
+};
+
+static inline void spot_close(struct spot *spot)
+{
+    if (spot->dir >= 0)
+        close(spot->dir);
+    spot->dir = -1;
+}
+
+#define autospot __attribute__((cleanup(spot_close)))
+#define SPOT_NONE ((struct spot){.dir = -1})
+
+/* The spot of a path argument, relative to `dir_fd` of the caller. */
+int spot_of(struct call *call, int dir_fd, uint64_t address, struct spot *spot);
+/* The same for a path that is at hand. Takes `base`. */
+int spot_find(struct call *call, int base, const char *path, struct spot *spot);
+/* Where a path leads with its last link followed, as O_PATH descriptor. Takes `base`; -1 with
+ * errno. */
+int spot_walk(struct call *call, int base, const char *path);
+
+bool spot_is_special(const struct spot *spot); /* no name that could be made or removed */
+bool spot_exists(const struct spot *spot);
+mode_t spot_type(const struct spot *spot); /* S_IFREG where there is nothing */
+bool spot_is_mount_point(const struct spot *spot);
+bool spot_same_mount(int a, int b);
+bool spot_on_proc(int fd);
+bool spot_is_proc_root(int fd);
+
+#endif

@@ -1,0 +1,88 @@
+#include "launcher/warden/table.h"
+
+#include "launcher/syscalls.h"
+#include "launcher/warden/answers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#define ALWAYS -1, 0
+#define WRITES(argument) argument, 0
+#define NAMED_SOCKETS -1, SYSCALLS_NAMED_SOCKETS
+
+const struct table_row table_rows[] = {
+    {SYS_openat, WRITES(2), TABLE_AS_IS, answer_open, "write"},
+    {SYS_openat2, ALWAYS, TABLE_AS_IS, answer_openat2, "write"},
+    {SYS_mkdirat, ALWAYS, TABLE_AS_IS, answer_make, "mkdir"},
+    {SYS_mknodat, ALWAYS, TABLE_AS_IS, answer_make, "mknod"},
+    {SYS_symlinkat, ALWAYS, TABLE_AS_IS, answer_symlink, "symlink"},
+    {SYS_linkat, ALWAYS, TABLE_AS_IS, answer_link, "link"},
+    {SYS_renameat2, ALWAYS, TABLE_AS_IS, answer_rename, "rename"},
+    {SYS_unlinkat, ALWAYS, TABLE_AS_IS, answer_change, "unlink"},
+    {SYS_truncate, ALWAYS, TABLE_CWD_FIRST, answer_change, "truncate"},
+    {SYS_fchmodat, ALWAYS, TABLE_AS_IS, answer_change, "chmod"},
+    {SYS_fchownat, ALWAYS, TABLE_AS_IS, answer_change, "chown"},
+    {SYS_connect, NAMED_SOCKETS, TABLE_AS_IS, answer_connect, "connect"},
+#ifdef SYS_renameat
+    {SYS_renameat, ALWAYS, TABLE_NO_FLAGS, answer_rename, "rename"},
+#endif
+#ifdef SYS_open
+    {SYS_open, WRITES(1), TABLE_CWD_FIRST, answer_open, "write"},
+    {SYS_creat, ALWAYS, TABLE_CREAT, answer_open, "write"},
+    {SYS_mkdir, ALWAYS, TABLE_CWD_FIRST, answer_make, "mkdir"},
+    {SYS_mknod, ALWAYS, TABLE_CWD_FIRST, answer_make, "mknod"},
+    {SYS_symlink, ALWAYS, TABLE_CWD_SECOND, answer_symlink, "symlink"},
+    {SYS_link, ALWAYS, TABLE_CWD_BOTH, answer_link, "link"},
+    {SYS_rename, ALWAYS, TABLE_CWD_BOTH, answer_rename, "rename"},
+    {SYS_unlink, ALWAYS, TABLE_CWD_FIRST, answer_change, "unlink"},
+    {SYS_rmdir, ALWAYS, TABLE_CWD_FIRST, answer_change, "rmdir"},
+    {SYS_chmod, ALWAYS, TABLE_CWD_FIRST, answer_change, "chmod"},
+    {SYS_chown, ALWAYS, TABLE_CWD_FIRST, answer_change, "chown"},
+#endif
+};
+const size_t table_row_count = sizeof(table_rows) / sizeof(table_rows[0]);
+
+enum { ARGS = 6 };
+
+static const uint64_t here = (uint64_t)(int64_t)AT_FDCWD;
+
+static void shape_args(enum table_shape shape, const uint64_t *a, uint64_t out[ARGS])
+{
+    switch (shape) {
+    case TABLE_AS_IS:
+        memcpy(out, a, ARGS * sizeof(*a));
+        return;
+    case TABLE_CWD_FIRST:
+        out[0] = here;
+        memcpy(out + 1, a, (ARGS - 1) * sizeof(*a));
+        return;
+    case TABLE_CWD_SECOND:
+        memcpy(out, (const uint64_t[ARGS]){a[0], here, a[1]}, ARGS * sizeof(*a));
+        return;
+    case TABLE_CWD_BOTH:
+        memcpy(out, (const uint64_t[ARGS]){here, a[0], here, a[1]}, ARGS * sizeof(*a));
+        return;
+    case TABLE_CREAT:
+        memcpy(out, (const uint64_t[ARGS]){here, a[0], O_CREAT | O_WRONLY | O_TRUNC, a[1]},
+               ARGS * sizeof(*a));
+        return;
+    case TABLE_NO_FLAGS:
+        memcpy(out, (const uint64_t[ARGS]){a[0], a[1], a[2], a[3]}, ARGS * sizeof(*a));
+        return;
+    }
+}
+
+int64_t table_answer(struct call *call)
+{
+    for (size_t i = 0; i < table_row_count; i++) {
+        const struct table_row *row = &table_rows[i];
+        if (row->number != call->request->data.nr)
+            continue;
+        uint64_t args[ARGS];
+        shape_args(row->shape, (const uint64_t *)call->request->data.args, args);
+        return row->answer(call, row, args);
+    }
+    return -ENOSYS;
+}

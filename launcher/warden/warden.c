@@ -1,0 +1,126 @@
+#include "launcher/warden/warden.h"
+
+#include "launcher/warden/answers.h"
+#include "srt/cleanup.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
+#define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
+#define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP (1UL << 0)
+#endif
+
+static void answer(const struct call *call, int64_t result)
+{
+    struct seccomp_notif_resp response = {.id = call->request->id};
+    if (result == ANSWER_RUN_IT)
+        response.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+    else if (result < 0)
+        response.error = (int)result;
+    ioctl(call->ward->listener, SECCOMP_IOCTL_NOTIF_SEND, &response);
+}
+
+static _Noreturn void serve(struct ward *ward)
+{
+    for (;;) {
+        /* A poll first: its end tells that nobody is left whom the filter binds. */
+        struct pollfd wake = {.fd = ward->listener, .events = POLLIN};
+        if (poll(&wake, 1, -1) < 0 && errno != EINTR)
+            _exit(1);
+        if ((wake.revents & POLLIN) == 0) {
+            if ((wake.revents & (POLLHUP | POLLERR)) != 0)
+                _exit(0);
+            continue;
+        }
+        struct seccomp_notif request = {0};
+        if (ioctl(ward->listener, SECCOMP_IOCTL_NOTIF_RECV, &request) != 0)
+            continue; /* the caller was killed meanwhile */
+        struct call call = {.ward = ward, .request = &request};
+        int64_t result = table_answer(&call);
+        if (result != ANSWER_SENT)
+            answer(&call, result);
+    }
+}
+
+static _Noreturn void become_warden(const struct inside *inside, const struct fence *fence,
+                                    char *const *sockets, int listener, int reports, pid_t parent)
+{
+    struct srt_err err;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_NAME, "srt-warden");
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    signal(SIGCHLD, SIG_IGN); /* those who wait for a FIFO reap themselves */
+    if (getppid() != parent || inside_join(inside, INSIDE_MOUNTS, &err) != 0 ||
+        !call_set_rights(true))
+        _exit(1);
+    prctl(PR_SET_DUMPABLE, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* the change of rights has cleared it */
+    umask(0);
+    uint64_t flags = SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP;
+    ioctl(listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, flags); /* faster where the kernel knows it */
+    struct ward ward = {.listener = listener,
+                        .reports = reports,
+                        .host_proc = inside->host_proc,
+                        .fence = fence,
+                        .sockets = sockets};
+    serve(&ward);
+}
+
+int warden_start(struct warden *warden, const struct inside *inside, const struct fence *fence,
+                 char *const *sockets, int listener, struct srt_err *err)
+{
+    int pair[2];
+    *warden = (struct warden){.reports = -1};
+    autoclose int owned = listener;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+        return srt_err_set(err, "socketpair: %s", strerror(errno));
+    pid_t parent = getpid();
+    pid_t pid = _Fork(); /* as in inside.c: no thread may be started in the child */
+    if (pid < 0) {
+        close(pair[0]);
+        close(pair[1]);
+        return srt_err_set(err, "fork: %s", strerror(errno));
+    }
+    if (pid == 0) {
+        /* Nothing else of the launcher's: neither the stage's socket nor the gateway's, whose ends
+         * must mean what they say. */
+        int keep[] = {owned, pair[1], inside->host_proc, inside->mount_ns};
+        syscall(SYS_close_range, 1024, ~0u, 0);
+        for (int fd = 3; fd < 1024; fd++) {
+            bool kept = false;
+            for (size_t i = 0; i < sizeof(keep) / sizeof(keep[0]); i++)
+                kept = kept || keep[i] == fd;
+            if (!kept)
+                close(fd);
+        }
+        become_warden(inside, fence, sockets, owned, pair[1], parent);
+    }
+    close(pair[1]);
+    warden->pid = pid;
+    warden->reports = pair[0];
+    return 0;
+}
+
+void warden_end(struct warden *warden)
+{
+    if (warden->reports >= 0)
+        close(warden->reports);
+    if (warden->pid > 0) {
+        kill(warden->pid, SIGKILL);
+        while (waitpid(warden->pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
+    *warden = (struct warden){.reports = -1};
+}
