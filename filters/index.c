@@ -2,7 +2,9 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 /* What is hashed: a kind, then a name's bytes from the last to the first, or a range's bytes. */
 enum key_kind { KEY_NAME = 256, KEY_BELOW, KEY_CIDR4, KEY_CIDR6 = KEY_CIDR4 + 33 };
@@ -17,14 +19,22 @@ static uint64_t hash_add(const struct index *index, uint64_t hash, uint64_t valu
     return sum >= prime ? sum - prime : sum;
 }
 
-static size_t position(const struct index *index, uint64_t hash)
+static struct index_bucket *home_of(const struct index *index, uint64_t hash)
 {
-    return (size_t)((hash * UINT64_C(0x9e3779b97f4a7c15)) >> 20) & index->mask;
+    uint64_t spread = hash * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+    return &index->buckets[spread * index->bucket_count >> 32];
 }
 
 static uint32_t tag_of(uint64_t hash)
 {
-    return (uint32_t)(hash >> 24);
+    return (uint32_t)(hash >> 29);
+}
+
+static struct index_bucket *next_bucket(const struct index *index,
+                                        const struct index_bucket *bucket)
+{
+    size_t at = (size_t)(bucket - index->buckets) + 1;
+    return &index->buckets[at < index->bucket_count ? at : 0];
 }
 
 static struct cidr cidr_of(const struct addr *addr, uint8_t len)
@@ -65,13 +75,13 @@ static bool same_cidr(const struct cidr *a, const struct cidr *b)
 struct key {
     enum rule_host host;
     struct str name;
-    const struct cidr *cidr; /* RULE_CIDR; otherwise NULL */
+    struct cidr cidr; /* RULE_CIDR */
 };
 
 static struct key key_of(const struct rule *rule)
 {
     if (rule->host == RULE_CIDR)
-        return (struct key){.host = RULE_CIDR, .cidr = &rule->cidr};
+        return (struct key){.host = RULE_CIDR, .cidr = rule->cidr};
     return (struct key){.host = rule->host, .name = rule_name(rule)};
 }
 
@@ -79,8 +89,8 @@ static bool has_host(const struct rule *rule, const struct key *key)
 {
     if (rule->host != key->host)
         return false;
-    if (key->cidr != NULL)
-        return same_cidr(&rule->cidr, key->cidr);
+    if (key->host == RULE_CIDR)
+        return same_cidr(&rule->cidr, &key->cidr);
     return str_eq(rule_name(rule), key->name);
 }
 
@@ -106,6 +116,17 @@ static void prepend(struct index *index, struct rule *rule, uint32_t *first)
     *first = (uint32_t)(rule - index->rules) + 1;
 }
 
+/* The way of the host in this bucket, or the free one where it would stand; INDEX_WAYS: neither. */
+static size_t way_for(const struct index *index, const struct index_bucket *bucket, uint32_t tag,
+                      const struct key *key)
+{
+    size_t way = 0;
+    while (way < INDEX_WAYS && bucket->rule[way] != 0 &&
+           (bucket->tag[way] != tag || !has_host(&index->rules[bucket->rule[way] - 1], key)))
+        way++;
+    return way;
+}
+
 static void insert(struct index *index, struct rule *rule)
 {
     if (rule->host == RULE_ANY) {
@@ -118,27 +139,45 @@ static void insert(struct index *index, struct rule *rule)
         note_labels(index, rule_name(rule));
     struct key key = key_of(rule);
     uint64_t hash = hash_rule(index, rule);
-    size_t at = position(index, hash);
-    struct index_slot *slot;
-    while (slot = &index->slots[at], slot->rule != 0) {
-        if (slot->tag == tag_of(hash) && has_host(&index->rules[slot->rule - 1], &key))
-            break;
-        at = (at + 1) & index->mask;
+    struct index_bucket *bucket = home_of(index, hash);
+    size_t way;
+    while ((way = way_for(index, bucket, tag_of(hash), &key)) == INDEX_WAYS) {
+        bucket->spilled = 1;
+        bucket = next_bucket(index, bucket);
     }
-    slot->tag = tag_of(hash);
-    prepend(index, rule, &slot->rule);
+    bucket->tag[way] = tag_of(hash);
+    bucket->text[way] = (uint32_t)(rule->text - index->texts);
+    prepend(index, rule, &bucket->rule[way]);
+}
+
+/* Seven in ten places are taken: five hosts in a line, 18 bytes for each. */
+static uint32_t buckets_for(uint32_t rules)
+{
+    return (uint32_t)((uint64_t)rules * 10 / (7 * INDEX_WAYS) + 2);
+}
+
+void *index_memory(size_t size)
+{
+    enum { LINE = sizeof(struct index_bucket), MUCH = 4 << 20 };
+    char *memory = aligned_alloc(LINE, (size / LINE + 1) * LINE);
+    if (memory == NULL)
+        abort();
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t skip = page - (uintptr_t)memory % page;
+    if (size >= MUCH) /* where the system lends none, it is only slower */
+        (void)madvise(memory + skip, (size - skip) / page * page, MADV_HUGEPAGE);
+    return memory;
 }
 
 /* Like rules, a table that cannot be built is no reason to run without one. */
-void index_build(struct index *index, struct rule *rules, uint32_t count)
+void index_build(struct index *index, struct rule *rules, uint32_t count, const char *texts)
 {
-    *index = (struct index){.rules = rules, .mask = 15};
-    while (index->mask < (size_t)count * 3 / 2)
-        index->mask = index->mask * 2 + 1;
-    index->slots = calloc(index->mask + 1, sizeof(*index->slots));
-    if (index->slots == NULL ||
-        getrandom(&index->point, sizeof(index->point), 0) != sizeof(index->point))
+    *index = (struct index){.rules = rules, .texts = texts, .bucket_count = buckets_for(count)};
+    size_t size = index->bucket_count * sizeof(*index->buckets);
+    index->buckets = index_memory(size);
+    if (getrandom(&index->point, sizeof(index->point), 0) != sizeof(index->point))
         abort();
+    memset(index->buckets, 0, size);
     index->point = index->point % (prime - 512) + 512;
     for (uint32_t i = count; i > 0; i--) /* chains grow at their head */
         insert(index, &rules[i - 1]);
@@ -146,20 +185,71 @@ void index_build(struct index *index, struct rule *rules, uint32_t count)
 
 void index_free(struct index *index)
 {
-    free(index->slots);
+    free(index->buckets);
     *index = (struct index){0};
 }
 
-static const struct rule *find(const struct index *index, uint64_t hash, const struct key *key)
+/* -- looking up -- */
+
+/* One host that a question is about. */
+struct probe {
+    struct key key;
+    uint32_t tag;
+    const struct index_bucket *home;
+};
+
+struct probes {
+    const struct index *index;
+    struct probe items[INDEX_MAX_HEADS];
+    size_t count;
+};
+
+/* Asks for its bucket, and goes on without waiting. */
+static void add_probe(struct probes *probes, const struct key *key, uint64_t hash)
 {
-    const struct index_slot *slot;
-    for (size_t at = position(index, hash); slot = &index->slots[at], slot->rule != 0;
-         at = (at + 1) & index->mask) {
-        const struct rule *first = &index->rules[slot->rule - 1];
-        if (slot->tag == tag_of(hash) && has_host(first, key))
-            return first;
+    struct probe *probe = &probes->items[probes->count++];
+    assert(probes->count < INDEX_MAX_HEADS);
+    *probe = (struct probe){.key = *key, .tag = tag_of(hash), .home = home_of(probes->index, hash)};
+    __builtin_prefetch(probe->home);
+}
+
+/* Asks for the rules that are likely to be it, and for their texts. False: there is none. */
+static bool fetch_rules(const struct index *index, const struct probe *probe)
+{
+    bool likely = probe->home->spilled != 0;
+    for (size_t way = 0; way < INDEX_WAYS && probe->home->rule[way] != 0; way++) {
+        if (probe->home->tag[way] != probe->tag)
+            continue;
+        __builtin_prefetch(&index->rules[probe->home->rule[way] - 1]);
+        __builtin_prefetch(index->texts + probe->home->text[way]);
+        likely = true;
     }
-    return NULL;
+    return likely;
+}
+
+static const struct rule *find(const struct index *index, const struct probe *probe)
+{
+    const struct index_bucket *bucket = probe->home;
+    size_t way;
+    while ((way = way_for(index, bucket, probe->tag, &probe->key)) == INDEX_WAYS) {
+        if (!bucket->spilled)
+            return NULL;
+        bucket = next_bucket(index, bucket);
+    }
+    return bucket->rule[way] != 0 ? &index->rules[bucket->rule[way] - 1] : NULL;
+}
+
+static size_t find_all(const struct probes *probes, const struct rule **heads)
+{
+    size_t likely[INDEX_MAX_HEADS], likely_count = 0, count = 0;
+    for (size_t i = 0; i < probes->count; i++)
+        if (fetch_rules(probes->index, &probes->items[i]))
+            likely[likely_count++] = i;
+    for (size_t i = 0; i < likely_count; i++) {
+        heads[count] = find(probes->index, &probes->items[likely[i]]);
+        count += heads[count] != NULL;
+    }
+    return count;
 }
 
 static bool has_labels(const struct index *index, unsigned labels)
@@ -167,23 +257,20 @@ static bool has_labels(const struct index *index, unsigned labels)
     return (index->below_labels[labels / 64] >> (labels % 64) & 1) != 0;
 }
 
-static size_t find_name(const struct index *index, const struct name *name,
-                        const struct rule **heads)
+static void probe_name(struct probes *probes, const struct name *name)
 {
-    size_t count = 0;
+    const struct index *index = probes->index;
     uint64_t hash = 0;
     unsigned labels = 0;
     for (size_t i = name->len; i > 0; i--) {
         if (name->text[i - 1] == '.' && has_labels(index, ++labels)) {
             struct key below = {.host = RULE_BELOW, .name = {name->text + i, name->len - i}};
-            heads[count] = find(index, hash_add(index, hash, KEY_BELOW), &below);
-            count += heads[count] != NULL;
+            add_probe(probes, &below, hash_add(index, hash, KEY_BELOW));
         }
         hash = hash_add(index, hash, (unsigned char)name->text[i - 1]);
     }
     struct key exact = {.host = RULE_NAME, .name = name_str(name)};
-    heads[count] = find(index, hash_add(index, hash, KEY_NAME), &exact);
-    return count + (heads[count] != NULL);
+    add_probe(probes, &exact, hash_add(index, hash, KEY_NAME));
 }
 
 static bool has_length(const struct index *index, const struct addr *addr, unsigned len)
@@ -192,27 +279,28 @@ static bool has_length(const struct index *index, const struct addr *addr, unsig
     return (lengths >> (len % 64) & 1) != 0;
 }
 
-static size_t find_addr(const struct index *index, const struct addr *addr,
-                        const struct rule **heads)
+static void probe_addr(struct probes *probes, const struct addr *addr)
 {
-    size_t count = 0;
     unsigned longest = addr->family == 4 ? 32 : 128;
     for (unsigned len = 0; len <= longest; len++) {
-        if (!has_length(index, addr, len))
+        if (!has_length(probes->index, addr, len))
             continue;
-        struct cidr range = cidr_of(addr, (uint8_t)len);
-        struct key key = {.host = RULE_CIDR, .cidr = &range};
-        heads[count] = find(index, hash_cidr(index, &range), &key);
-        count += heads[count] != NULL;
+        struct key key = {.host = RULE_CIDR, .cidr = cidr_of(addr, (uint8_t)len)};
+        add_probe(probes, &key, hash_cidr(probes->index, &key.cidr));
     }
-    return count;
 }
 
 size_t index_find(const struct index *index, const struct target *target,
                   const struct rule *heads[INDEX_MAX_HEADS])
 {
-    size_t count = target->is_addr ? find_addr(index, &target->addr, heads)
-                                   : find_name(index, &target->name, heads);
+    struct probes probes;
+    probes.index = index;
+    probes.count = 0;
+    if (target->is_addr)
+        probe_addr(&probes, &target->addr);
+    else
+        probe_name(&probes, &target->name);
+    size_t count = find_all(&probes, heads);
     if (index->any != 0)
         heads[count++] = &index->rules[index->any - 1];
     assert(count < INDEX_MAX_HEADS);

@@ -109,11 +109,8 @@ static void begin(struct builder *builder)
 {
     assert(builder->rules < UINT32_MAX);
     /* A rule is a cache line, and is to lie in one. */
-    size_t size = (builder->rules + 1) * sizeof(struct rule);
-    builder->policy->rules = aligned_alloc(sizeof(struct rule), size);
-    if (builder->policy->rules == NULL)
-        abort();
-    builder->policy->texts = must_alloc(builder->bytes, 1);
+    builder->policy->rules = index_memory((builder->rules + 1) * sizeof(struct rule));
+    builder->policy->texts = index_memory(builder->bytes + 1);
     builder->text = builder->policy->texts;
 }
 
@@ -141,7 +138,7 @@ static struct policy *finish(struct builder *builder, size_t errors_before)
         policy_free(policy);
         return NULL;
     }
-    index_build(&policy->index, policy->rules, policy->count);
+    index_build(&policy->index, policy->rules, policy->count, policy->texts);
     return policy;
 }
 

@@ -617,18 +617,22 @@ static void on_updated(void *arg)
         handle_frames(launch);
 }
 
+static bool reject(struct launch *launch, int64_t serial, const char *why)
+{
+    struct json answer = begin_message("rejected");
+    json_number(&answer, "serial", serial);
+    json_text(&answer, "message", str_of(why));
+    return send_message(launch, &answer);
+}
+
 static bool update(struct launch *launch, const struct attach_message *message)
 {
     struct srt_err err;
     struct policy *narrowing;
     if (launch->state != LAUNCH_ATTACHED)
         return give_up(launch, "an update before the attach message");
-    if (compile_network(launch, message->network, &narrowing, &err) != 0) {
-        struct json answer = begin_message("rejected");
-        json_number(&answer, "serial", message->serial);
-        json_text(&answer, "message", str_of(err.text));
-        return send_message(launch, &answer);
-    }
+    if (compile_network(launch, message->network, &narrowing, &err) != 0)
+        return reject(launch, message->serial, err.text);
     launch->serial = message->serial;
     launch->state = LAUNCH_UPDATING;
     watch_connection(launch);
@@ -637,6 +641,16 @@ static bool update(struct launch *launch, const struct attach_message *message)
 }
 
 /* ---- reading ---- */
+
+/* A message that could not be read. Who attached and can be answered keeps what it has: a mistake
+ * in its settings must not cost a sandbox its life. */
+static bool handle_fault(struct launch *launch, const struct attach_message *message,
+                         const char *why)
+{
+    if (launch->state == LAUNCH_ATTACHED && message->answerable)
+        return reject(launch, message->serial, why);
+    return give_up(launch, why);
+}
 
 /* False: `launch` is gone. */
 static bool handle_frames(struct launch *launch)
@@ -654,10 +668,13 @@ static bool handle_frames(struct launch *launch)
         launch->server->in_bytes -= launch->in.len;
         frames_drop(&launch->in);
         launch->server->in_bytes += launch->in.len;
+        bool alive;
         if (read != 0)
-            return give_up(launch, err.text);
-        bool alive =
-            message.type == ATTACH_ATTACH ? attach(launch, &message) : update(launch, &message);
+            alive = handle_fault(launch, &message, err.text);
+        else if (message.type == ATTACH_ATTACH)
+            alive = attach(launch, &message);
+        else
+            alive = update(launch, &message);
         attach_message_free(&message);
         if (!alive)
             return false;

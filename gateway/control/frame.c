@@ -185,6 +185,7 @@ static int read_update(struct attach_message *out, json_t *object, struct srt_er
     if (!json_is_integer(serial))
         return srt_err_set(err, "\"serial\" must be a number");
     out->serial = json_integer_value(serial);
+    out->answerable = true;
     if (only_members(object, known, err) != 0)
         return -1;
     return read_network(out, object, false, err);
@@ -223,5 +224,6 @@ void attach_message_free(struct attach_message *message)
     free(message->policy);
     free(message->command);
     free(message->network);
-    *message = (struct attach_message){0};
+    *message = (struct attach_message){
+        .type = message->type, .serial = message->serial, .answerable = message->answerable};
 }

@@ -4,7 +4,7 @@
  * The bytes come from somebody who may be hostile: lengths are bounded before memory is taken,
  * storage grows only with what has arrived. Ownership: the reader's and the message's own;
  * frames_free(), attach_message_free(). Thread: any, one at a time. Failure: false or -1 with
- * `err`; the connection is then of no more use.
+ * `err`; the connection is then of no more use, unless `answerable` says otherwise.
  */
 #ifndef CONTROL_FRAME_H
 #define CONTROL_FRAME_H
@@ -13,6 +13,7 @@
 #include "srt/err.h"
 #include "srt/str.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Bytes as they come, until they are whole frames. Zeroed: empty. */
@@ -46,6 +47,7 @@ struct attach_message {
     size_t listener_count;
     /* update */
     int64_t serial;
+    bool answerable; /* also when the rest of it is wrong: by "rejected", for `serial` is known */
     /* both */
     char *network; /* the object as JSON text; NULL: null */
 };

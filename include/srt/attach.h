@@ -22,7 +22,9 @@
  *            admin sockets) and from changing the latter (rule lists, directories of includes)
  *   refused  {"type":"refused","message":"..."}                    and the connection is closed
  *   updated  {"type":"updated","serial":N,"generation":8}          the narrowing is in force everywhere
- *   rejected {"type":"rejected","serial":N,"message":"..."}        nothing changed
+ *   rejected {"type":"rejected","serial":N,"message":"..."}        nothing changed, the sandbox lives on
+ *            answers every update whose serial can be read; what else is no message of this page ends
+ *            the connection
  *   denial   {"type":"denial","ts":"...","host":"...","port":443,"front":"connect","reason":"...",
  *             "rule":ID|null,"policy":"...","message":"...","next_step":"...","request_id":"...",
  *             "missed":N}      N denials before this one were not told: the launcher read too slowly

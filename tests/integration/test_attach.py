@@ -206,6 +206,61 @@ class Attaching(AttachCase):
         tunnel.send("x").expect("x")
         self.assertEqual(launcher.connect(self.good.authority)[1].status, 200)
 
+    def test_N22_a_wrong_type_anywhere_in_an_update_is_rejected_and_costs_nobody_his_sandbox(self):
+        self.lab()
+        launcher = self.launcher()
+        launcher.attach()
+        tunnel, _ = launcher.connect(self.good.authority)
+        values = (None, True, 7, 1.5, "good.test", [], [7], [None], [[]], [{}], {}, {"x": 1})
+        wrong = [{"network": value} for value in values if not isinstance(value, dict)] + [{}, {"network": {"x": 1}}]
+        for key in ("allowedDomains", "deniedDomains", "deniedResolvedAddresses", "allowUnixSockets"):
+            wrong += [{"network": {key: value}} for value in values if value != []]
+        for key in ("strictAllowlist", "allowAllUnixSockets"):
+            wrong += [{"network": {key: value}} for value in values if value is not True]
+        wrong += [{"network": {"deniedDomainReasons": value}} for value in values if value != {}]
+        wrong += [{"network": {}, "more": value} for value in values]
+        for serial, rest in enumerate(wrong, 1):
+            launcher.send({"type": "update", "serial": serial, **rest})
+            answer = launcher.read()
+            with self.subTest(rest=rest):
+                self.assertEqual((answer["type"], answer["serial"]), ("rejected", serial))
+                self.assertTrue(answer["message"])
+        tunnel.send("x").expect("x")
+        self.assertEqual(launcher.connect(self.good.authority)[1].status, 200)
+        launcher.send({"type": "update", "serial": 0, "network": {"allowedDomains": ["other.test"], "deniedDomains": []}})
+        self.assertEqual(launcher.read(), {"type": "updated", "serial": 0, "generation": 1})
+        tunnel.expect_eof()
+        ended = 0
+        for serial in values:  # whom to answer is not known: the end, for this launcher only
+            if serial == 7:
+                continue
+            other = self.launcher()
+            other.attach("other")
+            other.send({"type": "update", "serial": serial, "network": {}})
+            self.assertTrue(other.at_end())
+            ended += 1
+            self.gw.wait_for_record(lambda entry: entry["kind"] == "detach", ended)
+        self.assertEqual(launcher.connect(self.other.authority)[1].status, 200)
+
+    def test_a_wrong_type_anywhere_in_an_attach_message_is_refused(self):
+        self.lab()
+        good = {"type": "attach", "version": 1, "name": "box", "policy": None, "command": "make", "listeners": ["proxy"],
+                "network": None}
+        values = (None, True, 7, 1.5, "", "a b", [], [7], {}, {"x": 1})
+        fits = {"policy": (None,), "command": (None, "", "a b"), "network": (None, {})}
+        for key in good:
+            for value in values:
+                if value in fits.get(key, ()):
+                    continue
+                launcher = self.launcher()
+                launcher.send({**good, key: value}, [launcher.listen()])
+                with self.subTest(key=key, value=value):
+                    answer = launcher.read()
+                    self.assertEqual(answer["type"], "refused")
+                    self.assertTrue(answer["message"])
+                    self.assertTrue(launcher.at_end())
+        self.assertEqual(self.launcher().attach("box")["type"], "attached")
+
     def test_denials_are_told(self):
         self.lab()
         launcher = self.launcher()

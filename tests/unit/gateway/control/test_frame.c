@@ -138,6 +138,34 @@ static void what_is_not_exactly_a_message_is_refused(void **state)
     refused(ATTACH_WITH("\"a\"", "[\"proxy\"]", "[]"), "\"network\"");
 }
 
+/* Whose serial is known can be told that it is wrong; everybody else is only cut off. */
+static void a_wrong_update_is_answerable_when_its_serial_is_known(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json;
+        bool answerable;
+    } rows[] = {
+        {"{\"type\":\"update\",\"serial\":7}", true},
+        {"{\"type\":\"update\",\"serial\":7,\"network\":null}", true},
+        {"{\"type\":\"update\",\"serial\":7,\"network\":[]}", true},
+        {"{\"type\":\"update\",\"serial\":7,\"network\":\"a.test\"}", true},
+        {"{\"type\":\"update\",\"serial\":7,\"network\":{},\"x\":1}", true},
+        {"{\"type\":\"update\",\"network\":{}}", false},
+        {"{\"type\":\"update\",\"serial\":\"7\",\"network\":{}}", false},
+        {"{\"type\":\"updates\",\"serial\":7,\"network\":{}}", false},
+        {ATTACH_WITH("\"a\"", "[\"proxy\"]", "[]"), false},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct attach_message message;
+        struct srt_err err;
+        assert_int_equal(read_text(&message, rows[i].json, &err), -1);
+        assert_int_equal(message.answerable, rows[i].answerable);
+        if (rows[i].answerable)
+            assert_int_equal(message.serial, 7);
+    }
+}
+
 static void nesting_without_end_is_refused(void **state)
 {
     (void)state;
@@ -177,6 +205,7 @@ int main(void)
         cmocka_unit_test(an_attach_message_is_read),
         cmocka_unit_test(an_update_message_is_read),
         cmocka_unit_test(what_is_not_exactly_a_message_is_refused),
+        cmocka_unit_test(a_wrong_update_is_answerable_when_its_serial_is_known),
         cmocka_unit_test(nesting_without_end_is_refused),
         cmocka_unit_test(a_long_name_is_refused_and_a_long_command_is_cut),
     };
