@@ -2,9 +2,13 @@
 
 #include "launcher/clock.h"
 #include "launcher/tree.h"
+#include "launcher/vet.h"
 #include "srt/cleanup.h"
 
 #include <assert.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -61,12 +65,68 @@ static void report_link(const struct look *look, const char *path)
     path_place_free(&place);
 }
 
+/* What a new repository may have: see launcher/vet.h. */
+static bool is_vetted(const struct tree_entry *entry, enum protect_part fresh)
+{
+    char why[128];
+    return (fresh == PROTECT_HOOKS && entry->type == PATH_DIR) ||
+           (fresh == PROTECT_CONFIG && vet_config(AT_FDCWD, entry->path, why, sizeof(why)));
+}
+
+/* Whether the directory holds a name other than git's own examples. */
+static bool has_hooks(const char *dir)
+{
+    DIR *stream = opendir(dir);
+    if (stream == NULL)
+        return false;
+    bool found = false;
+    const struct dirent *entry;
+    while (!found && (entry = readdir(stream)) != NULL) {
+        const char *end = strrchr(entry->d_name, '.');
+        found = strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+                (end == NULL || strcmp(end, ".sample") != 0);
+    }
+    closedir(stream);
+    return found;
+}
+
+/* git takes a directory with these names for a repository whatever its own name is, so nothing
+ * could be judged when they came to be. */
+static void look_at_repository(const struct look *look, const struct tree_entry *head)
+{
+    autofree char *dir = path_parent(head->path);
+    autofree char *objects = path_join(dir, "objects"), *refs = path_join(dir, "refs");
+    autofree char *config = path_join(dir, "config"), *hooks = path_join(dir, "hooks");
+    struct stat st;
+    if (stat(objects, &st) != 0 || stat(refs, &st) != 0 ||
+        !fence_view(look->fence, config).writable)
+        return;
+    char why[128] = "";
+    bool obeyed = lstat(config, &st) == 0 && !vet_config(AT_FDCWD, config, why, sizeof(why));
+    if (!obeyed && !has_hooks(hooks))
+        return;
+    autofree char *message = NULL;
+    int len = asprintf(&message, "git would take this directory for a repository and obey its %s%s",
+                       obeyed ? "configuration: " : "hooks", why);
+    assert(len >= 0);
+    violations_add(look->violations,
+                   &(struct violation){.kind = "file",
+                                       .operation = "create",
+                                       .path = dir,
+                                       .setting = "protected: git configuration",
+                                       .message = message,
+                                       .hint = "look at it before git outside the sandbox is run "
+                                               "in it or pushes to it"});
+}
+
 static bool on_entry(void *context, const struct tree_entry *entry)
 {
     const struct look *look = context;
     if (entry->type == PATH_UNREADABLE)
         return false;
     struct fence_view view = fence_view(look->fence, entry->path);
+    if (!view.writable && is_vetted(entry, view.fresh))
+        return true;
     if (!view.writable && !known(look->fence, entry->path) && is_new(look, entry->path)) {
         violations_add(look->violations,
                        &(struct violation){.kind = "file",
@@ -78,6 +138,9 @@ static bool on_entry(void *context, const struct tree_entry *entry)
                                                    "runs or obeys it"});
         return false;
     }
+    if (entry->type != PATH_DIR && look->fence->protect.groups != 0 &&
+        strcmp(entry->name, "HEAD") == 0)
+        look_at_repository(look, entry);
     if (entry->type == PATH_SYMLINK && is_new(look, entry->path))
         report_link(look, entry->path);
     return view.writable;

@@ -132,6 +132,29 @@ bool fence_differs_below(const struct fence *fence, const char *path)
     return false;
 }
 
+/* Whether the directory that is named by the first bytes of the path was not there when the rules
+ * were made. Every repository that was has a rule at its name or inside it. */
+static bool is_fresh_repository(const struct fence *fence, const char *path, size_t len)
+{
+    autofree char *repository = strndup(path, len);
+    assert(repository != NULL);
+    size_t next = lower_bound(fence, repository);
+    return (next == fence->count || !path_within(fence->rules[next].path, repository)) &&
+           fence_view(fence, repository).writable;
+}
+
+/* The repository is the directory that holds the part, and the hooks of samples. */
+static enum protect_part fresh_part(const struct fence *fence, const char *path, const char *what)
+{
+    enum protect_part part = protect_part(what, path);
+    if (part == PROTECT_NO_PART)
+        return part;
+    size_t len = (size_t)(strrchr(path, '/') - path);
+    if (part == PROTECT_SAMPLE)
+        len -= strlen("/hooks");
+    return len > 0 && is_fresh_repository(fence, path, len) ? part : PROTECT_NO_PART;
+}
+
 /* From the path up to the root: the nearest decides reads, every one has a say in writes. */
 struct fence_view fence_view(const struct fence *fence, const char *path)
 {
@@ -181,7 +204,8 @@ struct fence_view fence_view(const struct fence *fence, const char *path)
         view.write_setting = pattern;
     } else if (!view.readable) {
         view.write_setting = view.read_setting;
-    } else if (guarded != NULL) {
+    } else if (guarded != NULL &&
+               (view.fresh = fresh_part(fence, path, guarded)) != PROTECT_SAMPLE) {
         view.write_setting = guarded;
     } else {
         view.writable = true;

@@ -54,9 +54,12 @@ void fence_add_glob(struct fence *fence, const char *base, const char *pattern,
 void fence_seal(struct fence *fence);
 void fence_free(struct fence *fence);
 
-/* May the sandbox read and write this clean, resolved path, and which setting decided. */
+/* May the sandbox read and write this clean, resolved path, and which setting decided. `fresh` is
+ * for what it may not write: a protected part of a repository that was not there at the start,
+ * which may come to be in the one way that git uses, and go again. */
 struct fence_view {
     bool readable, writable;
+    enum protect_part fresh;
     const char *read_setting, *write_setting;
 };
 

@@ -51,7 +51,12 @@ static const struct {
     {".git/worktrees/*/hooks", GIT},
     {".husky", GIT},
     {".git/config", GIT_CONFIG},
+    {".git/config.srt-new", GIT_CONFIG},
     {".git/config.worktree", GIT_CONFIG},
+    /* Names the directory whose configuration and hooks are used instead. */
+    {".git/commondir", GIT_CONFIG},
+    {".git/modules/**/commondir", GIT_CONFIG},
+    {".git/worktrees/*/commondir", GIT_CONFIG},
     {".git/info/attributes", GIT_CONFIG},
     {".git/modules/**/config", GIT_CONFIG},
     {".git/modules/**/config.worktree", GIT_CONFIG},
@@ -76,6 +81,8 @@ static const struct {
 };
 
 enum { ROW_COUNT = sizeof(rows) / sizeof(rows[0]) };
+
+const char protect_new_config[] = "config.srt-new";
 
 struct protect protect_default(bool allow_git_config)
 {
@@ -195,4 +202,32 @@ const char *protect_lead(const struct protect *protect, const char *path, bool l
                 return groups[rows[i].group].what;
     }
     return NULL;
+}
+
+/* Whether the component that ends at `end` is this name; `*start` is where it begins. */
+static bool component_is(const char *path, const char *end, const char *name, const char **start)
+{
+    size_t len = strlen(name);
+    *start = end - len;
+    return (size_t)(end - path) > len && memcmp(*start, name, len) == 0 && (*start)[-1] == '/';
+}
+
+enum protect_part protect_part(const char *what, const char *path)
+{
+    static const char sample[] = ".sample";
+    const char *end = path + strlen(path), *name = strrchr(path, '/') + 1, *start;
+    if (what == groups[GIT_CONFIG].what)
+        return component_is(path, end, "config", &start) &&
+                       component_is(path, start - 1, ".git", &start)
+                   ? PROTECT_CONFIG
+                   : PROTECT_NO_PART;
+    if (what != groups[GIT].what)
+        return PROTECT_NO_PART;
+    if (strcmp(name, "hooks") == 0)
+        return PROTECT_HOOKS;
+    size_t len = strlen(name);
+    return len >= sizeof(sample) && strcmp(end - strlen(sample), sample) == 0 && name > path + 1 &&
+                   component_is(path, name - 1, "hooks", &start)
+               ? PROTECT_SAMPLE
+               : PROTECT_NO_PART;
 }

@@ -34,4 +34,19 @@ bool protect_begins(const struct protect *protect, const char *name);
  */
 const char *protect_lead(const struct protect *protect, const char *path, bool link);
 
+/* The protected parts of a repository that git makes when it makes the repository. */
+enum protect_part {
+    PROTECT_NO_PART,
+    PROTECT_HOOKS,  /* the directory of hooks */
+    PROTECT_SAMPLE, /* an example in it: git runs no hook of this name */
+    PROTECT_CONFIG,
+};
+
+/* `what` is what protect_match() said of the path. */
+enum protect_part protect_part(const char *what, const char *path);
+
+/* The name in a repository under which its next configuration is written. Protected, so that nobody
+ * in the sandbox ever holds that file. */
+extern const char protect_new_config[];
+
 #endif

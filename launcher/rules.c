@@ -357,7 +357,11 @@ static void guard_bare_repository(struct build *build, const struct tree_entry *
     /* Guarded as far as the same parts of a `.git` are. */
     static const struct {
         const char *name, *alike;
-    } parts[] = {{"hooks", "/.git/hooks"}, {"config", "/.git/config"}};
+    } parts[] = {{"hooks", "/.git/hooks"},
+                 {"config", "/.git/config"},
+                 {"config.worktree", "/.git/config.worktree"},
+                 {"commondir", "/.git/commondir"},
+                 {"info/attributes", "/.git/info/attributes"}};
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         const char *what = protect_match(&build->fence->protect, parts[i].alike, 0);
         autofree char *path = path_join(dir, parts[i].name);

@@ -20,7 +20,7 @@ enum answer {
 
 typedef int64_t answer_call(struct call *call, const struct table_row *row, const uint64_t *args);
 
-answer_call answer_open, answer_openat2;
+answer_call answer_open, answer_openat2, answer_truncate;
 answer_call answer_make, answer_symlink, answer_link, answer_rename;
 answer_call answer_change;
 answer_call answer_connect;

@@ -31,6 +31,8 @@ struct call {
     pid_t inner_pid, inner_tid; /* as the sandbox's own /proc names them; 0 = not looked up yet */
     mode_t umask;               /* valid after call_read_status() */
     bool reported;              /* once is enough */
+    bool cuts;                  /* truncate(): what is opened is cut to `size` and not given */
+    off_t size;
 };
 
 /* The rights of the user and nothing more, except to look into callers. Without this a file that

@@ -33,7 +33,7 @@ int64_t answer_change(struct call *call, const struct table_row *row, const uint
     int64_t result = ANSWER_RUN_IT;
     if (!into && !judge_is_private(path)) {
         struct fence_view view = fence_view(call->ward->fence, path);
-        if (!view.writable) {
+        if (!view.writable && view.fresh == PROTECT_NO_PART) {
             judge_report(call, row->operation, path, EROFS, view.write_setting);
             /* Where a mount stands the kernel knows the better error. */
             result = !follow && spot_is_mount_point(&spot) ? ANSWER_RUN_IT : -EROFS;

@@ -1,5 +1,7 @@
+#include "launcher/vet.h"
 #include "launcher/warden/answers.h"
 #include "launcher/warden/judge.h"
+#include "launcher/warden/warden.h"
 #include "srt/cleanup.h"
 
 #include <errno.h>
@@ -35,7 +37,9 @@ int64_t answer_make(struct call *call, const struct table_row *row, const uint64
     int result = new_spot(call, (int)args[0], args[1], dir, &spot);
     if (result != 0)
         return result;
-    if (!judge_creation(call, row->operation, spot.path, dir ? S_IFDIR : S_IFREG))
+    /* Made empty; a directory that is moved here could bring hooks along. */
+    bool new_hooks = dir && fence_view(call->ward->fence, spot.path).fresh == PROTECT_HOOKS;
+    if (!new_hooks && !judge_creation(call, row->operation, spot.path, dir ? S_IFDIR : S_IFREG))
         return -EROFS;
     call_read_status(call);
     umask(call->umask);
@@ -113,6 +117,21 @@ int64_t answer_link(struct call *call, const struct table_row *row, const uint64
                                         spot.name, AT_SYMLINK_FOLLOW)));
 }
 
+/* A configuration that git has written for a repository that it has just made. */
+static int64_t put_config(struct call *call, const struct spot *from, const struct spot *to,
+                          const char *setting)
+{
+    char why[128] = "", text[sizeof((struct warden_report){0}.setting)];
+    int result = fence_view(call->ward->fence, from->path).writable
+                     ? vet_rename_config(from->dir, from->name, to->dir, to->name, why, sizeof(why))
+                     : -EROFS;
+    if (result == -EROFS) {
+        snprintf(text, sizeof(text), "%s%s%.90s", setting, why[0] != '\0' ? ": " : "", why);
+        judge_report(call, "rename", to->path, EROFS, text);
+    }
+    return result;
+}
+
 int64_t answer_rename(struct call *call, const struct table_row *row, const uint64_t *args)
 {
     uint64_t flags = args[4];
@@ -126,6 +145,9 @@ int64_t answer_rename(struct call *call, const struct table_row *row, const uint
         return -EINTR;
     if (spot_is_special(&from) || spot_is_special(&to))
         return -EBUSY;
+    struct fence_view target = fence_view(call->ward->fence, to.path);
+    if (target.fresh == PROTECT_CONFIG && flags == 0 && !from.slash && !to.slash)
+        return put_config(call, &from, &to, target.write_setting);
     bool exchange = (flags & RENAME_EXCHANGE) != 0;
     if (!judge_creation(call, row->operation, to.path, spot_type(&from)) ||
         (exchange && !judge_creation(call, row->operation, from.path, spot_type(&to))))

@@ -13,10 +13,18 @@
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 
-enum { LINKS_MAX = 40, RETRIES = 16, TTY_MAJOR = 5 }; /* RETRIES: of a creation that lost a race */
+enum { LINKS_MAX = 40, RETRIES = 16 }; /* RETRIES: of a creation that lost a race */
+enum { TTY_MAJOR = 5, PTS_MAJOR = 136 };
+
+static int64_t errno_of(int result)
+{
+    return result < 0 ? -errno : result;
+}
 
 static int64_t give(const struct call *call, int fd, uint64_t flags)
 {
+    if (call->cuts)
+        return errno_of(ftruncate(fd, call->size));
     struct seccomp_notif_addfd gift = {.id = call->request->id,
                                        .flags = SECCOMP_ADDFD_FLAG_SEND,
                                        .srcfd = (uint32_t)fd,
@@ -78,53 +86,62 @@ static int open_plainly(const struct ward *ward, const struct spot *spot, int fl
     return steal_fd(&fd);
 }
 
-static int session_of(int stat_file)
+/* The numbers of a process's session and of its terminal. */
+static bool read_session(int stat_file, int *session, int *terminal)
 {
     char text[512];
-    int session;
     ssize_t len = stat_file < 0 ? -1 : read(stat_file, text, sizeof(text) - 1);
     text[len > 0 ? len : 0] = '\0';
     const char *after_name = strrchr(text, ')');
-    bool read = after_name != NULL && sscanf(after_name, ") %*c %*d %*d %d", &session) == 1;
-    return read ? session : -1;
+    return after_name != NULL && sscanf(after_name, ") %*c %*d %*d %d %d", session, terminal) == 2;
 }
 
-static bool in_our_session(const struct call *call)
+/* /dev/tty is the terminal of the one who opens it. Ours is the caller's as long as it is in our
+ * session; in another one it has none, or one that was made in the sandbox. */
+static int64_t open_terminal(const struct call *call, const struct spot *spot, int flags)
 {
-    autoclose int theirs = call_open_proc(call, "stat", O_RDONLY);
-    autoclose int ours = openat(call->ward->host_proc, "self/stat", O_RDONLY | O_CLOEXEC);
-    int session = session_of(ours);
-    return session >= 0 && session_of(theirs) == session;
+    autoclose int our_stat = openat(call->ward->host_proc, "self/stat", O_RDONLY | O_CLOEXEC);
+    autoclose int their_stat = call_open_proc(call, "stat", O_RDONLY);
+    int ours, theirs, number;
+    if (!read_session(our_stat, &ours, &number) || !read_session(their_stat, &theirs, &number))
+        return -ENXIO;
+    if (ours == theirs)
+        return errno_of(openat(spot->dir, spot->name, flags));
+    /* As in the kernel's new_encode_dev(). */
+    unsigned device = (unsigned)number;
+    if ((device >> 8 & 0xfff) != PTS_MAJOR)
+        return -ENXIO;
+    char path[32];
+    snprintf(path, sizeof(path), "/dev/pts/%u", (device & 0xff) | (device >> 12 & 0xfff00));
+    return errno_of(open(path, flags));
 }
 
-/* `nofollow` is 0 only for the kernel's own links in /proc. */
+/* `nofollow` is 0 only for the kernel's own links in /proc. Nothing is left to the kernel here: by
+ * the time it looks, the path may lead to a guarded file that no mount covers. So nobody gets a
+ * terminal for its session by opening it (O_NOCTTY); programs ask with TIOCSCTTY. */
 static int64_t open_existing(struct call *call, const struct spot *spot, int flags, mode_t type,
                              dev_t device, int nofollow)
 {
-    /* A device may be bound to the session of the one who opens it. Without O_CREAT the kernel can
-     * do that: whatever the path leads to by then, no name comes to be. */
-    if ((flags & O_CREAT) == 0 && !S_ISREG(type))
-        return ANSWER_RUN_IT;
     flags &= ~(O_CREAT | O_EXCL);
     if (S_ISDIR(type))
         return -EISDIR;
+    if (call->cuts && !S_ISREG(type))
+        return -EINVAL;
     if (S_ISFIFO(type) && (flags & O_NONBLOCK) == 0)
         return open_waiting(call, spot, flags, nofollow);
-    /* /dev/tty is the terminal of the one who opens it. Ours is the caller's unless it left the
-     * session, and then it has none or one of its own making. */
-    if (S_ISCHR(type) && major(device) == TTY_MAJOR && minor(device) == 0 && !in_our_session(call))
-        return -ENXIO;
     bool changes = (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
-    autoclose int fd =
-        open_plainly(call->ward, spot, (flags & ~O_TRUNC) | nofollow | O_NOCTTY | O_CLOEXEC);
+    int plain = (flags & ~O_TRUNC) | nofollow | O_NOCTTY | O_CLOEXEC;
+    bool terminal = S_ISCHR(type) && major(device) == TTY_MAJOR && minor(device) == 0;
+    autoclose int fd = (int)(terminal ? open_terminal(call, spot, plain)
+                                      : errno_of(open_plainly(call->ward, spot, plain)));
     char path[PATH_MAX];
     struct fence_view view;
     struct statvfs fs;
-    if (fd < 0 && errno == EACCES && (flags & O_TRUNC) != 0 && fstatvfs(spot->dir, &fs) == 0 &&
+    if (fd == -EACCES && (flags & O_TRUNC) != 0 && fstatvfs(spot->dir, &fs) == 0 &&
         (fs.f_flag & ST_RDONLY) != 0)
         return -EROFS; /* which the kernel looks at first where it is asked to cut */
     if (fd < 0)
-        return -errno;
+        return fd;
     if (changes && !judge_change(call->ward, fd, path, &view)) {
         judge_report(call, "write", path, EROFS, view.write_setting);
         return -EROFS;
@@ -246,4 +263,14 @@ int64_t answer_open(struct call *call, const struct table_row *row, const uint64
     if ((flags & O_DIRECTORY) != 0)
         return -EINVAL; /* as since Linux 6.4; before that a file was made */
     return do_open(call, (int)args[0], args[1], flags, (mode_t)args[3]);
+}
+
+int64_t answer_truncate(struct call *call, const struct table_row *row, const uint64_t *args)
+{
+    (void)row;
+    if ((int64_t)args[2] < 0)
+        return -EINVAL;
+    call->cuts = true;
+    call->size = (off_t)args[2];
+    return do_open(call, (int)args[0], args[1], O_WRONLY, 0);
 }

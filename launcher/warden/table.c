@@ -21,7 +21,7 @@ const struct table_row table_rows[] = {
     {SYS_linkat, ALWAYS, TABLE_AS_IS, answer_link, "link"},
     {SYS_renameat2, ALWAYS, TABLE_AS_IS, answer_rename, "rename"},
     {SYS_unlinkat, ALWAYS, TABLE_AS_IS, answer_change, "unlink"},
-    {SYS_truncate, ALWAYS, TABLE_CWD_FIRST, answer_change, "truncate"},
+    {SYS_truncate, ALWAYS, TABLE_CWD_FIRST, answer_truncate, "truncate"},
     {SYS_fchmodat, ALWAYS, TABLE_AS_IS, answer_change, "chmod"},
     {SYS_fchownat, ALWAYS, TABLE_AS_IS, answer_change, "chown"},
     {SYS_connect, NAMED_SOCKETS, TABLE_AS_IS, answer_connect, "connect"},

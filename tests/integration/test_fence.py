@@ -537,6 +537,13 @@ class Places(Fence):
         self.assertTrue({"null", "zero", "full", "random", "urandom", "tty", "pts", "shm", "fd"} <= set(lines))
         self.assertNotIn("x", lines)
 
+    def test_terminals_made_inside_are_those_of_their_sessions(self):
+        result = self.run_in("python3", "-c", "import pty; pty.spawn(['/bin/sh', '-c', 'echo one > /dev/tty;"
+                             " exec 3<>/dev/tty; echo two >&3; echo three > /dev/stdout; tty'])")
+        self.assertEqual(result.stdout.split(), ["one", "two", "three", "/dev/pts/0"], result.stderr)
+        result = self.run_in("setsid", "-w", "/bin/sh", "-c", "true > /dev/tty || echo none")
+        self.assertEqual(result.stdout, "none\n")
+
     def test_F19_many_masks(self):
         for i in range(1000):
             self.write(f"d/{i}.env", "secret")

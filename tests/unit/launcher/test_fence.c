@@ -211,6 +211,58 @@ static void test_the_setting_that_decided_is_named(void **state)
     fence_free(&fence);
 }
 
+static enum protect_part fresh_at(const char *const *lines, const char *path, bool *writable)
+{
+    struct fence fence;
+    fence_of(&fence, lines);
+    struct fence_view view = fence_view(&fence, path);
+    *writable = view.writable;
+    enum protect_part fresh = view.fresh;
+    fence_free(&fence);
+    return fresh;
+}
+
+static void test_new_repositories_get_what_git_makes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path;
+        enum protect_part fresh;
+        bool writable;
+    } rows[] = {
+        {"/w/a/.git/config", PROTECT_CONFIG, false},
+        {"/w/a/.git/hooks", PROTECT_HOOKS, false},
+        {"/w/a/.git/hooks/x.sample", PROTECT_SAMPLE, true},
+        {"/w/a/.git/hooks/.sample", PROTECT_NO_PART, false},
+        {"/w/a/.git/hooks/x", PROTECT_NO_PART, false},
+        {"/w/a/.git/hooks/x.sample/y", PROTECT_NO_PART, false},
+        {"/w/a/.git/hooks/hooks/x.sample", PROTECT_NO_PART, false},
+        {"/w/a/.git/config.srt-new", PROTECT_NO_PART, false},
+        {"/w/a/.git/config.worktree", PROTECT_NO_PART, false},
+        {"/w/a/.git/commondir", PROTECT_NO_PART, false},
+        {"/w/a/.git/info/attributes", PROTECT_NO_PART, false},
+        {"/w/a/.GIT/config", PROTECT_NO_PART, false},
+        {"/w/a/.git/Config", PROTECT_NO_PART, false},
+        {"/w/a/.git/modules/m/hooks", PROTECT_HOOKS, false},
+        {"/w/a/.git/modules/m/config", PROTECT_NO_PART, false},
+        {"/w/a/.husky/hooks", PROTECT_NO_PART, false},
+        {"/w/a/.claude/hooks/x.sample", PROTECT_NO_PART, false},
+        {"/w/.vscode/.git/config", PROTECT_NO_PART, false},
+        {"/w/old/.git/config", PROTECT_NO_PART, false},
+        {"/w/old/.git/hooks", PROTECT_NO_PART, false},
+        {"/w/old/.git/hooks/x.sample", PROTECT_NO_PART, false},
+        {"/w/a/no/.git/config", PROTECT_NO_PART, false},
+        {"/w/a/x/config", PROTECT_NO_PART, true},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        bool writable;
+        enum protect_part fresh =
+            fresh_at(LINES("+w /w", "= /w/old/.git", "-w /w/a/no"), rows[i].path, &writable);
+        if (fresh != rows[i].fresh || writable != rows[i].writable)
+            fail_msg("%s: %d %d", rows[i].path, (int)fresh, writable);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +279,7 @@ int main(void)
         cmocka_unit_test(test_a_protected_name_that_is_the_root_itself_was_meant),
         cmocka_unit_test(test_words_of_launch_protect),
         cmocka_unit_test(test_the_setting_that_decided_is_named),
+        cmocka_unit_test(test_new_repositories_get_what_git_makes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

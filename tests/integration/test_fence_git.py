@@ -1,0 +1,213 @@
+"""git inside the fence: what it does works, and nothing that git outside would run or obey comes to be."""
+import os
+import subprocess
+import unittest
+
+from fence import Fence, both
+
+GIT = "/usr/bin/git"
+
+
+class Git(Fence):
+    def setUp(self):
+        super().setUp()
+        if not os.path.exists(GIT):
+            self.skipTest("no git")
+
+    def environment(self, **changes):
+        people = {f"GIT_{who}_{what}": "a@x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+        return super().environment(**{**people, **changes})
+
+    def git(self, *words, cwd=None):
+        """As somebody outside."""
+        self.own()
+        return subprocess.run([GIT, *words], cwd=cwd or self.work, env=self.environment(), check=True,
+                              capture_output=True, text=True, **self.popen_args()).stdout
+
+    def repository(self, name):
+        path = os.path.join(self.work, name)
+        os.makedirs(path, exist_ok=True)
+        self.git("init", "-q", cwd=path)
+        self.write(f"{name}/f", "1\n")
+        self.git("add", "f", cwd=path)
+        self.git("commit", "-qm", "one", cwd=path)
+        return path
+
+    def read(self, name):
+        with open(os.path.join(self.work, name)) as f:
+            return f.read()
+
+
+class NewRepositories(Git):
+    def test_F03_init_and_clone_make_whole_repositories(self):
+        result = self.sh("set -e; git init -q a; cd a; git config user.name me; echo 1 > f; git add f;"
+                         "git commit -qm one; git remote add up https://h.test/x.git; cd ..; git clone -q a b; cd b;"
+                         "git pull -q; git branch -q --track two origin/HEAD; git checkout -q two; git gc -q;"
+                         "git status --short; ls .git/hooks | grep -vc sample || :")
+        self.assertRan(result)
+        self.assertEqual((result.stdout, result.stderr), ("0\n", ""))
+        # As git makes them without a fence.
+        plain = os.path.join(self.top, "plain")
+        self.git("clone", "-q", "a", plain)
+        self.assertEqual(self.read("b/.git/config").replace("two", "master").count("[branch"), 2)
+        for key in ("core.filemode", "core.bare", "remote.origin.fetch", "core.logallrefupdates"):
+            self.assertEqual(self.git("config", key, cwd=os.path.join(self.work, "b")), self.git("config", key, cwd=plain))
+        self.assertEqual(sorted(os.listdir(os.path.join(self.work, "b/.git/hooks"))),
+                         sorted(os.listdir(os.path.join(plain, ".git/hooks"))))
+        self.assertFalse(os.path.exists(os.path.join(self.work, "b/.git/config.lock")))
+        self.assertEqual(self.git("config", "remote.up.url", cwd=os.path.join(self.work, "a")), "https://h.test/x.git\n")
+
+    def test_new_repositories_can_be_moved_and_removed(self):
+        self.assertRan(self.sh("set -e; git init -q a; mv a b; git -C b status; mkdir c; mv b/.git c; rm -rf b c; git init -q d"))
+        self.assertEqual(os.listdir(self.work), ["d"])
+
+    def test_F03_what_git_would_run_is_refused_by_name(self):
+        result = self.sh("git init -q a; cd a; for k in core.hooksPath core.fsmonitor core.sshCommand alias.x core.pager"
+                         " filter.x.clean include.path credential.helper core.worktree remote.o.uploadpack"
+                         " url.x.insteadOf; do git config $k /tmp/x 2>/dev/null && echo SET $k; done;"
+                         "git remote add o 'ext::sh -c x' 2>/dev/null && echo EXT;"
+                         "for f in config hooks/pre-commit config.worktree commondir info/attributes hooks/x.sample/y"
+                         " config.srt-new; do echo '[core] fsmonitor = x' >> .git/$f && echo WROTE $f;"
+                         " cp /etc/passwd .git/$f && echo COPIED $f; ln -s /etc/passwd .git/$f && echo LINKED $f;"
+                         " mkdir .git/$f && echo MADE $f; done 2>/dev/null;"
+                         "mv .git/hooks/update.sample .git/hooks/update; ln .git/hooks/update.sample .git/hooks/update;"
+                         "mv .git/hooks h && mv .git/config c && echo MOVED; cat .git/config; exit 1")
+        self.assertEqual(result.stdout, self.read("a/.git/config"), result.stderr)
+        self.assertNotIn("fsmonitor", result.stdout)
+        self.assertFalse([n for n in os.listdir(os.path.join(self.work, "a/.git/hooks")) if not n.endswith(".sample")])
+        for text in ("protected: git configuration: core.hookspath)", "core.fsmonitor)", "alias.x)"):
+            self.assertIn(text, result.stderr)
+
+    def test_repositories_prepared_elsewhere_are_not_moved_in(self):
+        result = self.sh("prepare() { rm -rf $1; mkdir -p $1/objects $1/refs $1/hooks; echo ref: refs/heads/m > $1/HEAD;"
+                         " printf '[core]\\n fsmonitor=x\\n' > $1/config; echo x > $1/hooks/pre-commit; };"
+                         "prepare evil; mkdir a; rn evil a/.git && echo MOVED; rm evil/config; rn evil a/.git && echo HOOKS;"
+                         "prepare evil; rm -r evil/hooks; rn evil a/.git && echo CONFIG;"
+                         "prepare evil; echo ../evil > a/.git/commondir; echo 'gitdir: ../evil' > a/.git && echo FILE;"
+                         "ln -s ../evil a/.git && echo LINK; mkdir a/.git; rn evil/config a/.git/config && echo RENAMED;"
+                         "ln evil/config a/.git/config && echo HARD; rn evil/hooks a/.git/hooks && echo MOVED HOOKS;"
+                         # Out, changed and in again.
+                         "git init -q b; mv b/.git x && echo x > x/hooks/pre-commit && rn x b/.git && echo AGAIN;"
+                         "printf '[core]\\n fsmonitor=x\\n' > x/config; rm x/hooks/pre-commit; rn x b/.git && echo CHANGED;"
+                         "git init -q c; rn x c/.git/modules && echo MODULES; git -C c status --short; true")
+        self.assertEqual(result.stdout, "", result.stderr)
+
+    def test_existing_repositories_stay_as_they_are(self):
+        self.repository("old")
+        before = self.read("old/.git/config")
+        os.rename(os.path.join(self.work, "old/.git/hooks"), os.path.join(self.top, "hooks"))
+        result = self.sh("cd old; git config user.name x && echo SET; mkdir .git/hooks && echo HOOKS;"
+                         "mkdir -p ../evil/objects ../evil/refs; cp .git/HEAD ../evil; echo '[core]' > ../evil/config;"
+                         "echo ../../evil > .git/commondir && echo COMMON; rn .git/config x && echo MOVED; git status --short")
+        self.assertEqual(result.stdout, "", result.stderr)
+        self.assertEqual(self.read("old/.git/config"), before)
+
+    def test_racing_threads_never_change_a_judged_configuration(self):
+        """Swapped strings, links, FIFOs, held descriptors and hard links of the file that is renamed."""
+        program = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+static const char good[] = "[core]\n\tbare = false\n", evil[] = "[core]\n\tfsmonitor = x\n";
+static const char *const pair[2] = {"/dev/null", "r/.git/config"};
+static char name[32] = "/dev/null";
+static volatile int stop;
+static int held = -1;
+static char *map;
+static void *strings(void *x) {
+    for (unsigned i = 0; !stop; i++) memcpy(name, pair[i & 1], strlen(pair[i & 1]) + 1);
+    return x;
+}
+static void *links(void *x) {
+    while (!stop) {
+        unlink("way"); mkfifo("way", 0644); unlink("way"); symlink("r/.git/config", "way");
+        unlink("way"); symlink("/dev/null", "way");
+    }
+    return x;
+}
+static void *writers(void *x) {
+    while (!stop) { pwrite(held, evil, sizeof(evil) - 1, 0); memcpy(map, evil, sizeof(evil) - 1);
+                    pwrite(held, good, sizeof(good) - 1, 0); ftruncate(held, sizeof(good) - 1); }
+    return x;
+}
+static void *locks(void *x) {
+    while (!stop) {
+        int fd = open("lock", O_CREAT | O_RDWR | O_TRUNC, 0644);
+        write(fd, good, sizeof(good) - 1);
+        link("lock", "other"); 
+        rename("lock", "r/.git/config");
+        pwrite(fd, evil, sizeof(evil) - 1, 0); close(fd);
+        fd = open("other", O_WRONLY); pwrite(fd, evil, sizeof(evil) - 1, 0); close(fd);
+        unlink("other"); link("held", "lock2"); rename("lock2", "r/.git/config");
+        rename("evil", "r/.git/config"); unlink("r/.git/config.srt-new");
+        fd = open("r/.git/config.srt-new", O_CREAT | O_WRONLY, 0644); write(fd, evil, sizeof(evil) - 1); close(fd);
+    }
+    return x;
+}
+int main(void) {
+    void *(*const all[])(void *) = {strings, links, writers, locks};
+    pthread_t t[4];
+    mkdir("r", 0755); mkdir("r/.git", 0755);
+    int fd = open("evil", O_CREAT | O_WRONLY, 0644);
+    write(fd, evil, sizeof(evil) - 1); close(fd);
+    held = open("held", O_CREAT | O_RDWR, 0644);
+    write(held, evil, sizeof(evil));
+    map = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, held, 0);
+    for (int i = 0; i < 4; i++) pthread_create(&t[i], 0, all[i], 0);
+    time_t end = time(0) + 4;
+    long seen = 0;
+    char text[256];
+    while (time(0) < end) {
+        static const char *const paths[] = {name, "way"};
+        for (int i = 0; i < 2; i++) {
+            int out = open(paths[i], O_WRONLY | O_NONBLOCK);
+            if (out >= 0) { write(out, evil, sizeof(evil) - 1); close(out); }
+            out = open(paths[i], O_RDWR | O_CREAT | O_NONBLOCK, 0644);
+            if (out >= 0) { pwrite(out, evil, sizeof(evil) - 1, 0); close(out); }
+            truncate(paths[i], 7);
+        }
+        int in = open("r/.git/config", O_RDONLY);
+        ssize_t len = in < 0 ? -1 : read(in, text, sizeof(text) - 1);
+        if (len >= 0) {
+            text[len] = 0; seen++;
+            if (strstr(text, "fsmonitor") != NULL) { puts(text); break; }
+            if (len < 20) { puts("cut"); break; }
+        }
+        if (in >= 0) close(in);
+    }
+    stop = 1;
+    for (int i = 0; i < 4; i++) pthread_join(t[i], 0);
+    puts(seen > 0 ? "held" : "never there");
+    return 0;
+}
+"""
+        source, binary = os.path.join(self.top, "race.c"), os.path.join(self.top, "race")
+        with open(source, "w") as f:
+            f.write(program)
+        if subprocess.run(["cc", "-O1", "-w", "-pthread", "-o", binary, source]).returncode != 0:
+            self.skipTest("no compiler")
+        result = self.run_in(binary)
+        self.assertEqual(result.stdout, "held\n", result.stderr[-500:])
+
+    def test_look_alikes_are_reported_when_git_would_obey_them(self):
+        result = self.sh("git init -q --bare fine.git; mkdir -p x/objects x/refs; echo ref: refs/heads/m > x/HEAD;"
+                         "printf '[core]\\n fsmonitor=x\\n' > x/config;"
+                         "git init -q --bare y.git; echo x > y.git/hooks/post-update")
+        self.assertRan(result)
+        self.assertIn(f"{self.work}/x ", result.stderr)
+        self.assertIn("core.fsmonitor", result.stderr)
+        self.assertIn(f"{self.work}/y.git ", result.stderr)
+        self.assertNotIn("fine.git", result.stderr)
+
+
+both(globals(), NewRepositories)
+
+if __name__ == "__main__":
+    unittest.main()
