@@ -9,6 +9,7 @@
 #include <glob.h>
 #include <ini.h>
 #include <openssl/evp.h>
+#include <sys/stat.h>
 
 /*
  * inih (55) splits lines into keys and values and knows which lines continue a value. It is told
@@ -407,19 +408,59 @@ static char *glob_pattern(const char *file, const char *pattern)
     return out;
 }
 
-/* A wildcard further up the pattern has many directories; the one in which it stands is kept. */
-static void add_include_dir(struct parse *parse, const char *pattern)
+static void add_include_dir(struct ini_doc *doc, const char *dir)
 {
-    struct ini_doc *doc = parse->doc;
+    doc->include_dirs = grow_one(doc->include_dirs, doc->include_dir_count, sizeof(char *));
+    doc->include_dirs[doc->include_dir_count++] = dir;
+}
+
+/* The directory in which the first wildcard of a pattern stands. */
+static void add_first_dir(struct parse *parse, const char *pattern)
+{
     autofree char *dir = grow_check(strndup(pattern, strcspn(pattern, "*?[")));
     char *slash = strrchr(dir, '/');
     if (slash == NULL)
         dir[0] = '\0';
     else
         slash[slash == dir] = '\0';
-    doc->include_dirs = grow_one(doc->include_dirs, doc->include_dir_count, sizeof(char *));
-    doc->include_dirs[doc->include_dir_count++] =
-        ini_resolve(doc, parse->file, dir[0] != '\0' ? dir : ".");
+    add_include_dir(parse->doc, ini_resolve(parse->doc, parse->file, dir[0] != '\0' ? dir : "."));
+}
+
+static bool is_dir(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* Those that match `full` as far as `len`: in each, what comes next in the pattern may appear. */
+static bool add_matching_dirs(struct parse *parse, const char *full, size_t len)
+{
+    struct ini_doc *doc = parse->doc;
+    autofree char *pattern = grow_check(strndup(full, len));
+    glob_t found;
+    if (glob(pattern, GLOB_ONLYDIR, on_glob_error, &found) != 0)
+        return true; /* nothing, or a fault that the whole pattern has as well */
+    bool room = true;
+    for (size_t i = 0; i < found.gl_pathc && room; i++) {
+        if (!is_dir(found.gl_pathv[i]))
+            continue;
+        room = doc->include_dir_count < INI_FILES_MAX;
+        if (room)
+            add_include_dir(doc, ini_keep(doc, str_of(found.gl_pathv[i])));
+        else
+            fault(parse, "include looks into more than %d directories", INI_FILES_MAX);
+    }
+    globfree(&found);
+    return room;
+}
+
+/* Every directory in which a new name may make the pattern match more. */
+static void add_include_dirs(struct parse *parse, const char *pattern, const char *full)
+{
+    add_first_dir(parse, pattern);
+    size_t at = strlen(full) - strlen(pattern) + strcspn(pattern, "*?[");
+    while (full[at += strcspn(full + at, "/")] != '\0' && add_matching_dirs(parse, full, at))
+        at++;
 }
 
 /* Also ends files whose patterns take each other in again and again. */
@@ -434,7 +475,7 @@ static bool has_room(struct parse *parse)
 static void include_matches(struct parse *parse, const char *pattern)
 {
     autofree char *full = glob_pattern(parse->file, pattern);
-    add_include_dir(parse, pattern);
+    add_include_dirs(parse, pattern, full);
     glob_t found;
     int result = glob(full, 0, on_glob_error, &found);
     if (result == 0) {

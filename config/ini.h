@@ -40,7 +40,7 @@ struct ini_doc {
     size_t count;
     struct ini_file *files; /* the main file first, then includes and lists in the order read */
     size_t file_count;
-    const char **include_dirs; /* where patterns of `include` look; a new file there may match */
+    const char **include_dirs; /* where patterns of `include` look; a new name there may match */
     size_t include_dir_count;
     struct ini_strings *strings; /* owner of every string above */
 };

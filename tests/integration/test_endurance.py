@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import select
+import signal
 import socket
 import struct
 import subprocess
@@ -122,6 +123,46 @@ class Reloads(Endurance):
         mixed = [entry for entry in self.gw.records("decision") if entry["host"] != "common.test"
                  and (entry["verdict"] == "allow") != (allowed[entry["generation"]] == entry["host"])]
         self.assertEqual(mixed, [])
+
+
+class Signals(Endurance):
+    COUNT = 500
+
+    def policies(self, *names):
+        return self.text + "".join(f"allow = {name}:*\n" for name in ("common.test", *names))
+
+    def storm(self):
+        """As fast as they can be sent, in the middle of writing and after it; what was asked for last must win."""
+        for number in range(self.COUNT):
+            if number % 2:
+                self.gw.write_config(self.policies("ab"[number // 2 % 2] + ".test"))
+            self.gw.send_signal(signal.SIGHUP)
+        self.gw.reload(self.policies("a.test", "b.test"))
+        self.wait(lambda: self.statuses() == [200, 200], "the last content is in force")
+        self.gw.wait_for_descriptors(self.descriptors)
+
+    def statuses(self):
+        return [self.gw.refused_connect(f"{name}.test:{self.port}").status for name in "ab"]
+
+    def test_C16_five_hundred_signals_and_the_last_content_wins(self):
+        self.port = self.bench_origin("127.0.0.2")
+        self.text = self.config(hosts={name: "127.0.0.2" for name in ("common.test", "a.test", "b.test")})
+        self.gw = self.gateway(self.policies("b.test"))
+        tunnel = self.gw.tunnel(f"common.test:{self.port}")
+        tunnel.send("E")
+        self.gw.reload(self.policies("a.test", "b.test"))
+        self.descriptors = self.gw.descriptors()
+        self.storm()  # what a process that has seen a storm needs, once
+        early = self.gw.rss_kib()
+        for _ in range(2):
+            self.storm()
+        self.assert_not_grown(early)
+        tunnel.send("x" * 8).expect("x" * 8)
+        reloads = self.gw.records("reload")
+        self.assertEqual([entry for entry in reloads if entry["faults"]], [])
+        generations = [entry["generation"] for entry in reloads]
+        self.assertEqual(generations, sorted(generations))
+        self.assertLessEqual(len(reloads), 3 * self.COUNT + 20)  # never more than were asked for
 
 
 class Abandoned(Endurance):

@@ -271,6 +271,27 @@ static void the_directories_of_patterns_are_kept(void **state)
     ini_free(&doc);
 }
 
+/* A wildcard in a directory: whatever may come to match appears in one of these. */
+static void the_directories_that_wildcards_lead_to_are_kept(void **state)
+{
+    (void)state;
+    struct ini_doc doc;
+    static const char *const made[] = {"t", "t/a", "t/a/conf", "t/a/conf/x.ini", "t/b", "t/c"};
+    for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++)
+        assert_int_equal(mkdir(made[i], 0700), 0);
+    write_file("t/c/conf", "a file");
+    write_file("t/file", "another");
+    write_file("g.ini", "[gateway]\ninclude = t/*/conf/*.ini/[x]/*.none\ninclude = t/?\n");
+    read_main(&doc, "g.ini",
+              "g.ini:3: t/a: is a directory\ng.ini:3: t/b: is a directory\n"
+              "g.ini:3: t/c: is a directory");
+    static const char *const dirs[] = {"t", "t/a", "t/b", "t/c", "t/a/conf", "t/a/conf/x.ini", "t"};
+    assert_int_equal(doc.include_dir_count, sizeof(dirs) / sizeof(dirs[0]));
+    for (size_t i = 0; i < doc.include_dir_count; i++)
+        assert_string_equal(doc.include_dirs[i], dirs[i]);
+    ini_free(&doc);
+}
+
 static void includes_that_cannot_be_read_are_refused(void **state)
 {
     (void)state;
@@ -387,6 +408,7 @@ int main(void)
         cmocka_unit_test(lines_may_have_4096_bytes_and_no_more),
         IN_DIRECTORY(includes_are_read_in_lexical_order_where_they_stand),
         IN_DIRECTORY(the_directories_of_patterns_are_kept),
+        IN_DIRECTORY(the_directories_that_wildcards_lead_to_are_kept),
         IN_DIRECTORY(includes_that_cannot_be_read_are_refused),
         IN_DIRECTORY(includes_end),
         IN_DIRECTORY(side_files_are_found_beside_the_file_that_names_them),
