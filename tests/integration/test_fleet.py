@@ -255,11 +255,19 @@ class Exhaustion(FleetCase):
 
     def test_M11_own_doors_are_closed_even_with_everything_allowed(self):
         token = self.write("admin.token", "secret\n")
-        gw = self.gateway(self.config(allow=["127.0.0.0/8:1-65535", "localhost:*"]).replace(
-            "admin = none", f"admin = 127.0.0.1:0\nadmin-token-file = {token}"))
-        admin = gw.port("admin")
-        for authority in (f"127.0.0.1:{admin}", f"[::ffff:127.0.0.1]:{admin}"):
-            self.assert_refused(gw.refused_connect(authority), 403, "loop")
+        gw = self.gateway(self.config(policy="default = allow", allow_addresses="127.0.0.0/8, ::1/128, ::ffff:127.0.0.1/128", more=(
+            "[listen other]\naddress = 127.0.0.1:0\npolicy = main\n"), hosts={"alias.test": "127.0.0.1"}).replace(
+                "admin = none", f"admin = 127.0.0.1:0\nadmin-token-file = {token}"))
+        doors = [gw.port(name) for name in ("main", "other", "admin")]
+        for port in doors:
+            for host in ("127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "alias.test", "LOCALHOST."):
+                with self.subTest(host=host, port=port):
+                    self.assert_refused(gw.refused_connect(f"{host}:{port}"), 403, "loop")
+                    self.assertEqual(gw.get(f"http://{host}:{port}/metrics").status, 403)
+        self.assertEqual(gw.socks_code("127.0.0.1", doors[2]), 2)
+        for host in ("169.254.169.254", "[fd00:ec2::254]", "100.100.100.200"):
+            self.assert_refused(gw.refused_connect(f"{host}:80"), 403, "address-denied")
+        self.assertEqual([entry["verdict"] for entry in gw.records("decision") if entry["verdict"] != "deny"], [])
 
     def test_M13_one_bulk_flow_does_not_starve_the_others(self):
         block = bytes(1 << 16)

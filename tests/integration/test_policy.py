@@ -1,6 +1,7 @@
 """Rules as live traffic meets them (area policy)."""
 
 import json
+import signal
 import threading
 
 from lab import LabCase, main
@@ -149,28 +150,42 @@ class Names(PolicyCase):
         self.assertIn("method", self.check(self.config(allow=["good.test metod=GET"]), status=78))
 
     def test_P19_the_same_question_has_the_same_answer(self):
+        """Ten thousand from 32 clients, while the policy of somebody else is reloaded all the time."""
         good = self.origin("good.test")
-        gw = self.gateway(allow=[good.authority], hosts=[good])
-        wrong = []
+        config = self.config(allow=[good.authority], hosts=[good])
+        gw = self.gateway(config)
+        wrong, done = [], threading.Event()
 
         def ask():
             with gw.client() as client:
-                for number in range(150):
-                    host = good.authority if number % 2 else "evil.test"
+                for number in range(320):
+                    host, expected = (good.authority, 200) if number % 16 == 0 else ("evil.test", 403)
                     try:
                         status = client.get(f"http://{host}/{number}").status
                     except (AssertionError, OSError) as error:
                         wrong.append((host, error))
                         return
-                    if status != (200 if number % 2 else 403):
+                    if status != expected:
                         wrong.append((host, status))
 
-        threads = [threading.Thread(target=ask) for _ in range(8)]
-        for thread in threads:
+        def storm():
+            number = 0
+            while not done.is_set():
+                number += 1
+                gw.write_config(config + f"[policy other]\nallow = n{number}.test\n")
+                gw.send_signal(signal.SIGHUP)
+                done.wait(0.01)
+
+        threads = [threading.Thread(target=ask) for _ in range(32)]
+        reloading = threading.Thread(target=storm)
+        for thread in (reloading, *threads):
             thread.start()
         for thread in threads:
             thread.join()
+        done.set()
+        reloading.join()
         self.assertEqual(wrong, [])
+        self.assertGreater(len([entry for entry in gw.records("reload") if entry["result"] == "ok"]), 1)
 
 
 class Addresses(PolicyCase):

@@ -402,6 +402,8 @@ static void values_have_their_kind(void **state)
          "g.ini:2: workers: `1025` is not auto or a number from 1 to 1024"},
         {"[gateway]\naudit-format = xml\n", "g.ini:2: audit-format: `xml` is not json | squid"},
         {"[gateway]\naudit-required = maybe\n", "g.ini:2: audit-required: `maybe` is not yes | no"},
+        {"[gateway]\naudit-log = unix:audit.sock\n",
+         "g.ini:2: audit-log: unix: needs an absolute path"},
         {"[gateway]\naudit-log = \"/a\"\n",
          "g.ini:2: audit-log: quotes are not removed here; leave them out"},
         {"[gateway]\nheader-timeout = 10\n",

@@ -373,6 +373,15 @@ static void includes_end(void **state)
     read_main(&doc, "many.ini", "many.ini:2: include reads more than 4096 files");
     assert_int_equal(doc.file_count, INI_FILES_MAX);
     ini_free(&doc);
+
+    for (int i = 0; i < INI_FILES_MAX; i++) {
+        char path[32];
+        snprintf(path, sizeof(path), "many/d%04d", i);
+        assert_int_equal(mkdir(path, 0700), 0);
+    }
+    write_file("wide.ini", "[gateway]\ninclude = many/*/*.ini\n");
+    read_main(&doc, "wide.ini", "wide.ini:2: include looks into more than 4096 directories");
+    ini_free(&doc);
 }
 
 static void side_files_are_found_beside_the_file_that_names_them(void **state)
