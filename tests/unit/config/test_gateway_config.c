@@ -924,7 +924,7 @@ static void options_has_a_line_for_every_key(void **state)
         assert_non_null(strstr(text, lines[i]));
     for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1)
         count++;
-    assert_int_equal(count, 59);
+    assert_int_equal(count, 60);
     free(text);
 }
 
