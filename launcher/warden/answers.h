@@ -23,6 +23,7 @@ typedef int64_t answer_call(struct call *call, const struct table_row *row, cons
 answer_call answer_open, answer_openat2, answer_truncate;
 answer_call answer_make, answer_symlink, answer_link, answer_rename;
 answer_call answer_change;
+answer_call answer_umask; /* changes nothing in the tree; call_caller() has to know of it */
 answer_call answer_connect;
 
 #endif

@@ -1,5 +1,6 @@
 #include "launcher/warden/call.h"
 
+#include "launcher/clock.h"
 #include "srt/cleanup.h"
 
 #include <errno.h>
@@ -11,6 +12,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+enum { UMASK_MS = 200, SHORT_PATH = 256 };
+
 bool call_set_rights(bool look_into_callers)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -21,11 +24,37 @@ bool call_set_rights(bool look_into_callers)
     return syscall(SYS_capset, &header, caps) == 0;
 }
 
-int call_open_proc(const struct call *call, const char *name, int flags)
+static void caller_forget(struct caller *caller)
 {
-    char path[64];
-    snprintf(path, sizeof(path), "%d/%s", (int)call->request->pid, name);
-    return openat(call->ward->host_proc, path, flags | O_CLOEXEC);
+    if (caller->tid != 0)
+        close(caller->dir);
+    *caller = (struct caller){.tid = 0};
+}
+
+/* The slot of whoever waits, with an open directory. Signal 0 tells whether a task still lives that
+ * had this number when the directory was opened. */
+static struct caller *find_caller(struct call *call)
+{
+    if (call->caller != NULL)
+        return call->caller;
+    pid_t tid = (pid_t)call->request->pid;
+    struct caller *caller = &call->ward->callers[(unsigned)tid % CALLERS];
+    if (caller->tid != tid || syscall(SYS_pidfd_send_signal, caller->dir, 0, NULL, 0) != 0) {
+        caller_forget(caller);
+        char name[16];
+        snprintf(name, sizeof(name), "%d", (int)tid);
+        int dir = openat(call->ward->host_proc, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (dir < 0)
+            return NULL;
+        *caller = (struct caller){.tid = tid, .dir = dir};
+    }
+    return call->caller = caller;
+}
+
+int call_open_proc(struct call *call, const char *name, int flags)
+{
+    const struct caller *caller = find_caller(call);
+    return caller == NULL ? -1 : openat(caller->dir, name, flags | O_CLOEXEC);
 }
 
 bool call_waits(const struct call *call)
@@ -45,13 +74,16 @@ int call_read_memory(const struct call *call, uint64_t address, void *out, size_
     return len == 0 || read_some(call, address, out, len) == (ssize_t)len ? 0 : -EFAULT;
 }
 
-/* Page by page, as the next one may not exist. */
+/* Never beyond a page at once, as the next one may not exist; and little at first, as most paths
+ * are short. */
 int call_read_string(const struct call *call, uint64_t address, char *out, size_t size)
 {
     size_t have = 0;
     while (have < size) {
         size_t page_left = 4096 - (address + have) % 4096;
         size_t want = page_left < size - have ? page_left : size - have;
+        if (have == 0 && want > SHORT_PATH)
+            want = SHORT_PATH;
         ssize_t n = read_some(call, address + have, out + have, want);
         if (n <= 0)
             return -EFAULT;
@@ -62,36 +94,55 @@ int call_read_string(const struct call *call, uint64_t address, char *out, size_
     return -ENAMETOOLONG;
 }
 
-void call_read_status(struct call *call)
+/* The last number of a line, which is the one of the innermost namespace. */
+static pid_t last_number(const char *text, const char *name)
+{
+    const char *line = strstr(text, name);
+    if (line == NULL)
+        return 0;
+    size_t end = 1 + strcspn(line + 1, "\n");
+    while (end > 0 && line[end - 1] != '\t' && line[end - 1] != ' ')
+        end--;
+    return (pid_t)strtol(line + end, NULL, 10);
+}
+
+static void read_status(struct call *call, struct caller *caller)
 {
     char text[4096];
     autoclose int fd = call_open_proc(call, "status", O_RDONLY);
     ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-    if (len <= 0)
-        return;
-    text[len] = '\0';
-    const char *umask_line = strstr(text, "\nUmask:");
-    const char *tgid_line = strstr(text, "\nNStgid:");
-    const char *tid_line = strstr(text, "\nNSpid:");
+    text[len > 0 ? len : 0] = '\0';
+    const char *line = strstr(text, "\nUmask:");
     unsigned mask = 0;
-    if (umask_line != NULL && sscanf(umask_line, "\nUmask: %o", &mask) == 1)
-        call->umask = (mode_t)mask;
-    /* The last number of the line is the one of the innermost namespace. */
-    for (int i = 0; i < 2; i++) {
-        const char *line = i == 0 ? tgid_line : tid_line;
-        if (line == NULL)
-            continue;
-        size_t end = 1 + strcspn(line + 1, "\n");
-        while (end > 0 && line[end - 1] != '\t' && line[end - 1] != ' ')
-            end--;
-        *(i == 0 ? &call->inner_pid : &call->inner_tid) = (pid_t)strtol(line + end, NULL, 10);
-    }
+    if (line != NULL && sscanf(line, "\nUmask: %o", &mask) == 1)
+        caller->umask = (mode_t)mask;
+    caller->inner_pid = last_number(text, "\nNStgid:");
+    caller->inner_tid = last_number(text, "\nNSpid:");
 }
 
-int call_open_base(const struct call *call, int dir_fd, const char *path)
+const struct caller *call_caller(struct call *call)
 {
-    if (path[0] == '/')
-        return open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    static const struct caller nobody = {.umask = 077};
+    struct caller *caller = find_caller(call);
+    if (caller == NULL)
+        return &nobody;
+    int64_t now = clock_ms();
+    if (caller->read_ms > call->ward->umask_ms + UMASK_MS && now - caller->read_ms < UMASK_MS)
+        return caller;
+    read_status(call, caller);
+    caller->read_ms = now;
+    return caller;
+}
+
+/* The change happens after our answer, and threads of one process share the mask. So for a while
+ * nothing that is read is believed a second time. */
+void call_umask_changes(struct ward *ward)
+{
+    ward->umask_ms = clock_ms();
+}
+
+int call_open_base(struct call *call, int dir_fd)
+{
     char name[32] = "cwd";
     if (dir_fd != AT_FDCWD)
         snprintf(name, sizeof(name), "fd/%d", dir_fd);
@@ -110,7 +161,9 @@ struct ward_link ward_link_to(int fd)
 
 size_t ward_path_of(const struct ward *ward, int fd, char *path, size_t size)
 {
-    ssize_t len = readlinkat(ward->host_proc, ward_link_to(fd).text, path, size - 1);
+    char name[16];
+    snprintf(name, sizeof(name), "%d", fd);
+    ssize_t len = readlinkat(ward->own_fds, name, path, size - 1);
     path[len > 0 ? len : 0] = '\0';
     return len > 0 ? (size_t)len : 0;
 }

@@ -16,22 +16,36 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* What stays the same from call to call. */
+/* What is known of a task that called before. `dir` is its directory in the host's /proc, which
+ * never becomes another task's: when the task is gone, nothing is found in it. */
+struct caller {
+    pid_t tid; /* 0 = free */
+    int dir;
+    pid_t inner_pid, inner_tid; /* as the sandbox's own /proc names them */
+    mode_t umask;
+    int64_t read_ms; /* when its status was read; 0 = never, or it may have changed since */
+};
+
+enum { CALLERS = 64 };
+
+/* What stays from call to call. */
 struct ward {
     int listener, reports;
     int host_proc; /* the host's /proc */
+    int own_fds;   /* our own directory of descriptors in it */
     const struct fence *fence;
     char *const *sockets;
-    uint32_t missed; /* reports that found no room */
+    uint32_t missed;  /* reports that found no room */
+    int64_t umask_ms; /* when somebody last changed a umask */
+    struct caller callers[CALLERS];
 };
 
 struct call {
     struct ward *ward;
     const struct seccomp_notif *request;
-    pid_t inner_pid, inner_tid; /* as the sandbox's own /proc names them; 0 = not looked up yet */
-    mode_t umask;               /* valid after call_read_status() */
-    bool reported;              /* once is enough */
-    bool cuts;                  /* truncate(): what is opened is cut to `size` and not given */
+    struct caller *caller; /* after call_caller() */
+    bool reported;         /* once is enough */
+    bool cuts;             /* truncate(): what is opened is cut to `size` and not given */
     off_t size;
 };
 
@@ -40,17 +54,20 @@ struct call {
 bool call_set_rights(bool look_into_callers);
 
 /* A file of the caller's directory in /proc. */
-int call_open_proc(const struct call *call, const char *name, int flags);
-void call_read_status(struct call *call);
+int call_open_proc(struct call *call, const char *name, int flags);
+/* Whoever calls, with `inner_pid`, `inner_tid` and a umask that is at most UMASK_MS old where a
+ * thread of the same process changes it at this very moment, and up to date otherwise. */
+const struct caller *call_caller(struct call *call);
+/* Somebody is about to change a umask. */
+void call_umask_changes(struct ward *ward);
 bool call_waits(const struct call *call);
 
 /* A terminated string, or exactly `len` bytes, of its memory. */
 int call_read_string(const struct call *call, uint64_t address, char *out, size_t size);
 int call_read_memory(const struct call *call, uint64_t address, void *out, size_t len);
 
-/* The directory that `path` starts from: the root, or the caller's `dir_fd` (AT_FDCWD: its working
- * directory). -1 with errno. */
-int call_open_base(const struct call *call, int dir_fd, const char *path);
+/* The caller's `dir_fd` (AT_FDCWD: its working directory). -1 with errno. */
+int call_open_base(struct call *call, int dir_fd);
 
 /* The path of one of our own descriptors, "" where there is none; the number of bytes. */
 size_t ward_path_of(const struct ward *ward, int fd, char *path, size_t size);

@@ -42,3 +42,10 @@ int64_t answer_change(struct call *call, const struct table_row *row, const uint
     path_place_free(&place);
     return result;
 }
+
+int64_t answer_umask(struct call *call, const struct table_row *row, const uint64_t *args)
+{
+    (void)row, (void)args;
+    call_umask_changes(call->ward);
+    return ANSWER_RUN_IT;
+}

@@ -21,9 +21,7 @@ void judge_report(struct call *call, const char *operation, const char *path, in
         return;
     call->reported = true;
     struct warden_report message = {.error = error, .missed = ward->missed};
-    if (call->inner_pid == 0)
-        call_read_status(call);
-    message.pid = call->inner_pid;
+    message.pid = call_caller(call)->inner_pid;
     autoclose int fd = call_open_proc(call, "comm", O_RDONLY);
     ssize_t len = fd < 0 ? 0 : read(fd, message.comm, sizeof(message.comm) - 1);
     if (len > 0 && message.comm[len - 1] == '\n')

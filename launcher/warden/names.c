@@ -41,8 +41,7 @@ int64_t answer_make(struct call *call, const struct table_row *row, const uint64
     bool new_hooks = dir && fence_view(call->ward->fence, spot.path).fresh == PROTECT_HOOKS;
     if (!new_hooks && !judge_creation(call, row->operation, spot.path, dir ? S_IFDIR : S_IFREG))
         return -EROFS;
-    call_read_status(call);
-    umask(call->umask);
+    umask(call_caller(call)->umask);
     int made = dir ? mkdirat(spot.dir, spot.name, mode)
                    : mknodat(spot.dir, spot.name, mode, (dev_t)args[3]);
     int64_t answer = errno_of(made);
@@ -79,8 +78,8 @@ static int64_t open_linked(struct call *call, int dir_fd, uint64_t address, uint
         return (flags & AT_EMPTY_PATH) != 0 ? errno_of(call_open_proc(call, name, O_PATH))
                                             : -ENOENT;
     }
-    int base = call_open_base(call, dir_fd, path);
-    if (base < 0)
+    int base;
+    if (!spot_base(call, dir_fd, path, &base))
         return -errno;
     if ((flags & AT_SYMLINK_FOLLOW) != 0)
         return errno_of(spot_walk(call, base, path));

@@ -98,7 +98,7 @@ static bool read_session(int stat_file, int *session, int *terminal)
 
 /* /dev/tty is the terminal of the one who opens it. Ours is the caller's as long as it is in our
  * session; in another one it has none, or one that was made in the sandbox. */
-static int64_t open_terminal(const struct call *call, const struct spot *spot, int flags)
+static int64_t open_terminal(struct call *call, const struct spot *spot, int flags)
 {
     autoclose int our_stat = openat(call->ward->host_proc, "self/stat", O_RDONLY | O_CLOEXEC);
     autoclose int their_stat = call_open_proc(call, "stat", O_RDONLY);
@@ -129,6 +129,13 @@ static int64_t open_existing(struct call *call, const struct spot *spot, int fla
         return -EINVAL;
     if (S_ISFIFO(type) && (flags & O_NONBLOCK) == 0)
         return open_waiting(call, spot, flags, nofollow);
+    /* By this name it may be changed, and where the name has become a link meanwhile it is not
+     * followed. */
+    if (S_ISREG(type) && nofollow != 0 && !spot_on_proc(spot->dir) &&
+        fence_view(call->ward->fence, spot->path).writable) {
+        autoclose int fd = openat(spot->dir, spot->name, flags | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
+        return fd < 0 ? -errno : give(call, fd, (uint64_t)flags);
+    }
     bool changes = (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
     int plain = (flags & ~O_TRUNC) | nofollow | O_NOCTTY | O_CLOEXEC;
     bool terminal = S_ISCHR(type) && major(device) == TTY_MAJOR && minor(device) == 0;
@@ -162,8 +169,7 @@ static int64_t open_new(struct call *call, const struct spot *spot, int flags, m
 {
     if (!judge_creation(call, "create", spot->path, S_IFREG))
         return -EROFS;
-    call_read_status(call);
-    umask(call->umask);
+    umask(call_caller(call)->umask);
     autoclose int fd = openat(spot->dir, spot->name,
                               flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & 07777);
     int error = errno;
@@ -197,9 +203,7 @@ static int64_t open_once(struct call *call, struct spot *spot, int flags, mode_t
         return -ELOOP;
     if (spot_on_proc(spot->dir) && !spot_is_proc_root(spot->dir)) {
         char own[32];
-        if (call->inner_pid == 0)
-            call_read_status(call);
-        snprintf(own, sizeof(own), "/proc/%d", call->inner_pid);
+        snprintf(own, sizeof(own), "/proc/%d", call_caller(call)->inner_pid);
         if (!path_within(spot->path, own) || fstatat(spot->dir, spot->name, &st, 0) != 0)
             return -EACCES;
         return open_existing(call, spot, flags, st.st_mode, st.st_rdev, 0);
@@ -209,10 +213,9 @@ static int64_t open_once(struct call *call, struct spot *spot, int flags, mode_t
     if (len < 0)
         return -errno;
     target[len] = '\0';
-    int base = target[0] == '/' ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)
-                                : fcntl(spot->dir, F_DUPFD_CLOEXEC, 0);
+    int base = target[0] == '/' ? -1 : fcntl(spot->dir, F_DUPFD_CLOEXEC, 0);
     struct spot next = SPOT_NONE;
-    int result = base < 0 ? -errno : spot_find(call, base, target, &next);
+    int result = target[0] != '/' && base < 0 ? -errno : spot_find(call, base, target, &next);
     spot_close(spot);
     *spot = next;
     *again = result == 0;

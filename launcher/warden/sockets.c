@@ -37,13 +37,14 @@ static bool may_connect(const struct ward *ward, const char *path)
 static int64_t aim_at_path(struct call *call, const char *path, struct sockaddr_un *address,
                            socklen_t *len, int *held)
 {
-    int base = call_open_base(call, AT_FDCWD, path);
-    if (base < 0)
+    int base;
+    if (!spot_base(call, AT_FDCWD, path, &base))
         return -errno;
     struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS};
     *held = (int)syscall(SYS_openat2, base, path, &how, sizeof(how));
     int error = errno;
-    close(base);
+    if (base >= 0)
+        close(base);
     if (*held < 0)
         return -error;
     char real[PATH_MAX];
@@ -59,7 +60,7 @@ static int64_t aim_at_path(struct call *call, const char *path, struct sockaddr_
     return 0;
 }
 
-static pid_t leader_of(const struct call *call)
+static pid_t leader_of(struct call *call)
 {
     char text[2048];
     int leader = 0;

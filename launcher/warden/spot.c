@@ -2,7 +2,6 @@
 
 #include "srt/cleanup.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -35,6 +34,12 @@ struct walk {
     char rest[2 * PATH_MAX];
 };
 
+static void close_base(int base)
+{
+    if (base >= 0)
+        close(base);
+}
+
 static int walk_to(struct walk *walk, int next)
 {
     if (next < 0)
@@ -62,10 +67,10 @@ static int walk_link(struct walk *walk, const char *name, int link)
     if (root && (strcmp(name, "self") == 0 || strcmp(name, "thread-self") == 0)) {
         char target[64];
         if (name[0] == 's')
-            snprintf(target, sizeof(target), "%d", walk->call->inner_pid);
+            snprintf(target, sizeof(target), "%d", call_caller(walk->call)->inner_pid);
         else
-            snprintf(target, sizeof(target), "%d/task/%d", walk->call->inner_pid,
-                     walk->call->inner_tid);
+            snprintf(target, sizeof(target), "%d/task/%d", call_caller(walk->call)->inner_pid,
+                     call_caller(walk->call)->inner_tid);
         return walk_prepend(walk, target);
     }
     if (!root && spot_on_proc(walk->at)) {
@@ -92,7 +97,7 @@ static int walk_step(struct walk *walk, const char *name)
     if (S_ISLNK(st.st_mode))
         return walk_link(walk, name, next);
     char own[16];
-    snprintf(own, sizeof(own), "%d", walk->call->inner_pid);
+    snprintf(own, sizeof(own), "%d", call_caller(walk->call)->inner_pid);
     if (!spot_on_proc(next))
         walk->own = false;
     else if (spot_is_proc_root(walk->at))
@@ -103,8 +108,12 @@ static int walk_step(struct walk *walk, const char *name)
 int spot_walk(struct call *call, int base, const char *path)
 {
     struct walk walk = {.call = call, .at = base};
-    if (call->inner_pid == 0)
-        call_read_status(call);
+    if (path[0] == '/') {
+        close_base(base);
+        walk.at = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    }
+    if (walk.at < 0)
+        return -1;
     snprintf(walk.rest, sizeof(walk.rest), "%s", path);
     int result = 0;
     while (result == 0 && walk.rest[0] != '\0') {
@@ -139,7 +148,7 @@ static int open_dir(struct call *call, int base, const char *path)
     int fd = (int)syscall(SYS_openat2, base, path, &how, sizeof(how));
     if (fd >= 0 || (errno != ELOOP && errno != ENOENT)) {
         int error = errno;
-        close(base);
+        close_base(base);
         errno = error;
         return fd;
     }
@@ -164,7 +173,7 @@ int spot_find(struct call *call, int base, const char *path, struct spot *spot)
 {
     spot_close(spot);
     if (path[0] == '\0') {
-        close(base);
+        close_base(base);
         return -ENOENT;
     }
     size_t end = strlen(path);
@@ -175,15 +184,20 @@ int spot_find(struct call *call, int base, const char *path, struct spot *spot)
         start--;
     spot->slash = path[end] == '/';
     if (end - start > NAME_MAX) {
-        close(base);
+        close_base(base);
         return -ENAMETOOLONG;
     }
     if (path[start] == '/')
         start = end; /* the root itself */
     memcpy(spot->name, path + start, end - start);
     spot->name[end - start] = '\0';
-    autofree char *parent = strndup(path, start);
-    assert(parent != NULL);
+    char parent[PATH_MAX];
+    if (start >= sizeof(parent)) {
+        close_base(base);
+        return -ENAMETOOLONG;
+    }
+    memcpy(parent, path, start);
+    parent[start] = '\0';
     spot->dir = open_dir(call, base, parent);
     if (spot->dir < 0)
         return -errno;
@@ -197,10 +211,16 @@ int spot_of(struct call *call, int dir_fd, uint64_t address, struct spot *spot)
     int result = call_read_string(call, address, path, sizeof(path));
     if (result != 0)
         return result;
-    int base = call_open_base(call, dir_fd, path);
-    if (base < 0)
+    int base;
+    if (!spot_base(call, dir_fd, path, &base))
         return -errno;
     return spot_find(call, base, path, spot);
+}
+
+bool spot_base(struct call *call, int dir_fd, const char *path, int *base)
+{
+    *base = path[0] == '/' ? -1 : call_open_base(call, dir_fd);
+    return path[0] == '/' || *base >= 0;
 }
 
 bool spot_is_special(const struct spot *spot)

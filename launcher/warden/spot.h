@@ -32,11 +32,13 @@ static inline void spot_close(struct spot *spot)
 #define SPOT_NONE ((struct spot){.dir = -1})
 
 /* The spot of a path argument, relative to `dir_fd` of the caller. */
+/* The directory that `path` starts from: -1 where it is absolute. False with errno. */
+bool spot_base(struct call *call, int dir_fd, const char *path, int *base);
 int spot_of(struct call *call, int dir_fd, uint64_t address, struct spot *spot);
-/* The same for a path that is at hand. Takes `base`. */
+/* The same for a path that is at hand. Takes `base`, which is -1 for an absolute path. */
 int spot_find(struct call *call, int base, const char *path, struct spot *spot);
-/* Where a path leads with its last link followed, as O_PATH descriptor. Takes `base`; -1 with
- * errno. */
+/* Where a path leads with its last link followed, as O_PATH descriptor. Takes `base` as before; -1
+ * with errno. */
 int spot_walk(struct call *call, int base, const char *path);
 
 bool spot_is_special(const struct spot *spot); /* no name that could be made or removed */

@@ -24,6 +24,7 @@ const struct table_row table_rows[] = {
     {SYS_truncate, ALWAYS, TABLE_CWD_FIRST, answer_truncate, "truncate"},
     {SYS_fchmodat, ALWAYS, TABLE_AS_IS, answer_change, "chmod"},
     {SYS_fchownat, ALWAYS, TABLE_AS_IS, answer_change, "chown"},
+    {SYS_umask, ALWAYS, TABLE_AS_IS, answer_umask, "umask"},
     {SYS_connect, NAMED_SOCKETS, TABLE_AS_IS, answer_connect, "connect"},
 #ifdef SYS_renameat
     {SYS_renameat, ALWAYS, TABLE_NO_FLAGS, answer_rename, "rename"},

@@ -4,6 +4,7 @@
 #include "srt/cleanup.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -33,18 +34,17 @@ static void answer(const struct call *call, int64_t result)
 static _Noreturn void serve(struct ward *ward)
 {
     for (;;) {
-        /* A poll first: its end tells that nobody is left whom the filter binds. */
-        struct pollfd wake = {.fd = ward->listener, .events = POLLIN};
-        if (poll(&wake, 1, -1) < 0 && errno != EINTR)
-            _exit(1);
-        if ((wake.revents & POLLIN) == 0) {
-            if ((wake.revents & (POLLHUP | POLLERR)) != 0)
+        struct seccomp_notif request = {0};
+        if (ioctl(ward->listener, SECCOMP_IOCTL_NOTIF_RECV, &request) != 0) {
+            /* The caller was killed meanwhile, or nobody is left whom the filter binds; a kernel
+             * before 6.11 does not tell the second, then srt-launch ends us. */
+            struct pollfd wake = {.fd = ward->listener, .events = POLLIN};
+            if (poll(&wake, 1, 0) < 0 && errno != EINTR)
+                _exit(1);
+            if ((wake.revents & (POLLIN | POLLHUP)) == POLLHUP)
                 _exit(0);
             continue;
         }
-        struct seccomp_notif request = {0};
-        if (ioctl(ward->listener, SECCOMP_IOCTL_NOTIF_RECV, &request) != 0)
-            continue; /* the caller was killed meanwhile */
         struct call call = {.ward = ward, .request = &request};
         int64_t result = table_answer(&call);
         if (result != ANSWER_SENT)
@@ -68,13 +68,18 @@ static _Noreturn void become_warden(const struct inside *inside, const struct fe
     prctl(PR_SET_DUMPABLE, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* the change of rights has cleared it */
     umask(0);
+    int own_fds = openat(inside->host_proc, "self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (own_fds < 0)
+        _exit(1);
     uint64_t flags = SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP;
     ioctl(listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, flags); /* faster where the kernel knows it */
-    struct ward ward = {.listener = listener,
-                        .reports = reports,
-                        .host_proc = inside->host_proc,
-                        .fence = fence,
-                        .sockets = sockets};
+    static struct ward ward;
+    ward = (struct ward){.listener = listener,
+                         .reports = reports,
+                         .host_proc = inside->host_proc,
+                         .own_fds = own_fds,
+                         .fence = fence,
+                         .sockets = sockets};
     serve(&ward);
 }
 
