@@ -2,6 +2,7 @@
 
 #include "record/json.h"
 #include "record/log.h"
+#include "record/numbering.h"
 #include "record/squid.h"
 #include "srt/cleanup.h"
 
@@ -22,6 +23,7 @@ enum {
     STALL_MS = 50,        /* a pipe whose reader takes longer counts as not writable */
     RETRY_FIRST_MS = 100, /* pause after a failure; doubles up to RETRY_LAST_MS */
     RETRY_LAST_MS = 1000, /* the longest a log stays refused after its disk has room again */
+    TURN_MS = 1000,       /* another process that writes this log longer keeps us from it */
     CLOSE_PATIENCE_MS = 2000,
     BATCH_KEEP_BYTES = 256 << 10,
 };
@@ -84,6 +86,8 @@ struct audit {
     size_t ends_cap;
     size_t sent;     /* bytes of `lines` that are out */
     size_t finished; /* lines of the batch that are out and reported */
+    struct numbering *numbering;
+    bool in_turn; /* nobody else numbers and writes, and `seq` is the next number */
     uint64_t seq;
     uint64_t lost_reported;
     time_t stamp_second;
@@ -95,6 +99,22 @@ static int64_t now_ms(clockid_t clock)
     struct timespec now;
     clock_gettime(clock, &now);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* ---- turns ---- */
+
+static bool begin_turn(struct audit *audit)
+{
+    if (!audit->in_turn)
+        audit->in_turn = numbering_begin(audit->numbering, TURN_MS, &audit->seq);
+    return audit->in_turn;
+}
+
+static void end_turn(struct audit *audit)
+{
+    if (audit->in_turn)
+        numbering_end(audit->numbering, audit->seq);
+    audit->in_turn = false;
 }
 
 /* ---- the file ---- */
@@ -170,8 +190,12 @@ static int use_log(struct audit *audit, struct srt_err *err)
     int fd = open_log(audit->path, &sink, err);
     if (fd < 0)
         return -1;
-    if (sink == SINK_FILE)
+    /* What looks torn may be what another process is writing. */
+    const bool had_turn = audit->in_turn;
+    if (sink == SINK_FILE && begin_turn(audit))
         end_torn_line(fd, audit->path);
+    if (!had_turn)
+        end_turn(audit);
     close_log(audit);
     audit->fd = fd;
     audit->own_fd = true;
@@ -358,12 +382,10 @@ static void format_squid(struct audit *audit, const struct entry *entry)
     json_append(&audit->lines, entry_squid(&audit->batch, entry));
 }
 
-/* Numbers and formats the whole batch. Numbers are taken only when lines are out (finish_lines), so
- * a batch that failed is simply formatted anew. */
+/* Numbers and formats the whole batch, in a turn. Numbers are taken only when lines are out
+ * (finish_lines), so a batch that failed is simply formatted anew. */
 static void format_batch(struct audit *audit)
 {
-    json_reset(&audit->lines);
-    audit->sent = audit->finished = 0;
     if (audit->ends_cap < audit->batch.count) {
         audit->ends_cap = audit->batch.cap;
         audit->ends = reallocarray(audit->ends, audit->ends_cap, sizeof(*audit->ends));
@@ -439,6 +461,19 @@ static bool send_lines(struct audit *audit)
     }
     finish_lines(audit);
     return true;
+}
+
+/* In a turn, which goes on only while half a line is out. False: errno says why. */
+static bool format_and_send(struct audit *audit)
+{
+    json_reset(&audit->lines);
+    audit->sent = audit->finished = 0;
+    if (!begin_turn(audit)) {
+        errno = EAGAIN;
+        return false;
+    }
+    format_batch(audit);
+    return send_lines(audit);
 }
 
 /* Half a line at the end of a file is cut off again. Elsewhere it is out for good and must be
@@ -587,8 +622,7 @@ static bool write_batch(struct audit *audit)
     int64_t close_deadline = 0;
     for (;;) {
         uint64_t lost = add_lost_record(audit);
-        format_batch(audit);
-        bool sent = send_lines(audit), too_long = false;
+        bool sent = format_and_send(audit), too_long = false;
         while (!sent) {
             int cause = errno;
             too_long = cause == EMSGSIZE;
@@ -601,12 +635,15 @@ static bool write_batch(struct audit *audit)
             release_waiters(audit, &audit->batch, audit->finished + torn);
             if (!torn)
                 break;
-            if (!pause_failing(audit, pause_ms, &close_deadline))
+            if (!pause_failing(audit, pause_ms, &close_deadline)) {
+                end_turn(audit);
                 return false;
+            }
             /* Only the rest of the torn line: what follows is formatted anew. */
             audit->lines.len = audit->ends[audit->finished];
             sent = send_lines(audit);
         }
+        end_turn(audit);
         if (audit->finished == audit->batch.count) {
             audit->lost_reported = lost;
             batch_reset(&audit->batch);
@@ -663,6 +700,7 @@ static void *writer(void *arg)
 static void free_audit(struct audit *audit)
 {
     close_log(audit);
+    numbering_free(audit->numbering);
     batch_free(&audit->pending);
     batch_free(&audit->batch);
     json_free(&audit->lines);
@@ -696,7 +734,9 @@ struct audit *audit_open(const struct audit_config *config, struct srt_err *err)
     audit->squid = config->squid;
     audit->none = strcmp(config->path, "none") == 0;
     audit->queue_bytes = config->queue_bytes != 0 ? config->queue_bytes : AUDIT_QUEUE_BYTES;
-    if (choose_log(audit, err) != 0) {
+    audit->numbering = config->numbering_fd > 0 ? numbering_adopt(config->numbering_fd, err)
+                                                : numbering_create(err);
+    if (audit->numbering == NULL || choose_log(audit, err) != 0) {
         free_audit(audit);
         return NULL;
     }
@@ -800,6 +840,11 @@ void audit_observe(struct audit *audit, void (*line)(void *arg, struct str line)
     audit->observer = line;
     audit->observer_arg = arg;
     pthread_mutex_unlock(&audit->observer_lock);
+}
+
+int audit_numbering_fd(const struct audit *audit)
+{
+    return numbering_fd(audit->numbering);
 }
 
 uint64_t audit_lost(const struct audit *audit)

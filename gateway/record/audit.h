@@ -24,6 +24,7 @@ struct audit_config {
     bool required;
     bool squid;         /* squid's access.log instead of JSON; live readers get JSON all the same */
     size_t queue_bytes; /* bound of what waits; 0 = AUDIT_QUEUE_BYTES */
+    int numbering_fd;   /* of a process that writes this log as well, taken over; 0: none does */
 };
 
 enum { AUDIT_QUEUE_BYTES = 8 << 20 };
@@ -75,6 +76,9 @@ bool audit_waits(const struct audit *audit);
 /* A live reader: called on the writer's thread with each whole line once it is written. At most
  * one; NULL removes it, and after the call the old one is not running. */
 void audit_observe(struct audit *audit, void (*line)(void *arg, struct str line), void *arg);
+
+/* What a process that is to write the same log counts with (record/numbering.h). */
+int audit_numbering_fd(const struct audit *audit);
 
 /* Records that could not be written, in all. */
 uint64_t audit_lost(const struct audit *audit);

@@ -569,6 +569,43 @@ static void in_the_squid_format_readers_get_json(void **state)
     assert_null(fgets(line, sizeof(line), file));
 }
 
+static void two_that_write_one_log_count_as_one(void **state)
+{
+    enum { ROUNDS = 2000 };
+    const struct place *place = *state;
+    struct srt_err err;
+    struct audit *first = open_audit(place->log, true, 0);
+    struct audit_config config = {.path = place->log, .required = true};
+    config.numbering_fd = dup(audit_numbering_fd(first));
+    struct audit *second = audit_open(&config, &err);
+    assert_non_null(second);
+    for (int i = 0; i < ROUNDS; i++) {
+        submit(first, "\"kind\":\"close\",\"by\":\"first\"");
+        submit(second, "\"kind\":\"close\",\"by\":\"second\"");
+        if (i == ROUNDS / 2)
+            audit_reopen(second);
+    }
+    audit_close(first);
+    submit(second, "\"kind\":\"close\",\"by\":\"second\"");
+    audit_close(second);
+
+    json_t *records = json_array();
+    read_log(place->log, records);
+    assert_int_equal(json_array_size(records), 2 * ROUNDS + 1);
+    numbers_have_no_gaps(records);
+    json_decref(records);
+}
+
+static void a_number_that_is_no_counter_is_refused(void **state)
+{
+    const struct place *place = *state;
+    struct srt_err err;
+    struct audit_config config = {.path = place->log, .required = true};
+    config.numbering_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    assert_null(audit_open(&config, &err));
+    assert_non_null(strstr(err.text, "counter"));
+}
+
 #define CASE(test) cmocka_unit_test_setup_teardown(test, make_place, drop_place)
 
 int main(void)
@@ -592,6 +629,8 @@ int main(void)
         CASE(closing_a_stuck_log_ends),
         CASE(nobody_is_told_after_muting),
         CASE(an_observer_sees_whole_lines),
+        CASE(two_that_write_one_log_count_as_one),
+        CASE(a_number_that_is_no_counter_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
