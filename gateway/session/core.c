@@ -181,15 +181,22 @@ static bool is_saying_something(const struct worker *worker)
     return false;
 }
 
+static void answer_errand(struct errand **errand)
+{
+    struct errand *answered = *errand;
+    *errand = NULL;
+    errand_answer(answered);
+}
+
 void worker_check_drained(struct worker *worker)
 {
+    if (worker->empty != NULL && LIST_EMPTY(&worker->sessions))
+        answer_errand(&worker->empty);
     const struct worker_counters *counters = &worker->counters;
     if (worker->drain == NULL || counters->tunnels != counters->tunnels_closed ||
         is_saying_something(worker))
         return;
-    struct errand *errand = worker->drain;
-    worker->drain = NULL;
-    errand_answer(errand);
+    answer_errand(&worker->drain);
 }
 
 /* ---- life ---- */
@@ -232,6 +239,29 @@ static bool is_listed(const struct listener *listener, struct listener *const *l
         if (listeners[i] == listener)
             return true;
     return false;
+}
+
+static const struct config_listen *find_section(const struct gateway_config *config,
+                                                const char *name)
+{
+    for (size_t i = 0; i < config->listen_count; i++)
+        if (strcmp(config->listens[i].name, name) == 0)
+            return &config->listens[i];
+    return NULL;
+}
+
+/* Without listeners it is its section that a door is known by. */
+static void use_sections(struct worker *worker)
+{
+    struct door *door = LIST_FIRST(&worker->doors), *next;
+    for (; door != NULL; door = next) {
+        next = LIST_NEXT(door, link);
+        if (door->sandbox != NULL)
+            continue;
+        door->config = find_section(worker->tenure->snapshot->config, door->name);
+        if (door->config == NULL)
+            door_close(door);
+    }
 }
 
 /* Opens what is new, closes what is gone, and lets every door know its section. */
@@ -307,6 +337,8 @@ void worker_end(struct worker *worker)
     worker_abort(worker);
     if (worker->drain != NULL)
         errand_drop(worker->drain);
+    if (worker->empty != NULL)
+        errand_drop(worker->empty);
     while (!LIST_EMPTY(&worker->sandboxes))
         sandbox_forget(LIST_FIRST(&worker->sandboxes));
     while (!LIST_EMPTY(&worker->doors))
@@ -372,7 +404,10 @@ void worker_commit(struct worker *worker)
     worker->names = worker->prepared_names;
     worker->prepared = NULL;
     worker->prepared_names = NULL;
-    use_listeners(worker, worker->prepared_listeners);
+    if (worker->retiring)
+        use_sections(worker);
+    else
+        use_listeners(worker, worker->prepared_listeners);
     free(worker->prepared_listeners);
     worker->prepared_listeners = NULL;
 

@@ -65,8 +65,8 @@ void narrowing_leave(struct narrowing *narrowing);
 struct door {
     LIST_ENTRY(door) link;
     struct worker *worker;
-    struct listener *listener;
-    struct sandbox *sandbox; /* NULL for the gateway's own */
+    struct listener *listener; /* NULL when nothing is accepted any more */
+    struct sandbox *sandbox;   /* NULL for the gateway's own */
     const struct config_listen
         *config; /* of the worker's tenure; NULL for a sandbox's, and when closed */
     char *name;  /* the [listen] section; NULL for a sandbox's */
@@ -78,6 +78,8 @@ struct door {
 struct door *door_open(struct worker *worker, struct listener *listener, struct sandbox *sandbox);
 /* Stops accepting; sessions go on. */
 void door_close(struct door *door);
+/* The same, but it remains the door of its section: what is open is served on as ever. */
+void door_retire(struct door *door);
 void door_leave(struct door *door);
 /* Accepting begins again after descriptors had run out. */
 void doors_resume(struct worker *worker);
@@ -127,6 +129,8 @@ struct worker {
     struct mailbox mailbox;
     struct audit *audit;
     bool trace, draining;
+    bool retiring; /* every door is retired, and an answer is the last of its connection */
+    bool hurrying; /* retiring, and nobody is waited for that has nothing to ask */
 
     struct tenure *tenure;   /* in force */
     struct tenure *prepared; /* between prepare and commit */
@@ -158,6 +162,7 @@ struct worker {
 
     struct worker_counters counters;
     struct errand *drain; /* to be answered when nothing is left */
+    struct errand *empty; /* to be answered when nobody is left */
 };
 
 /* Everything but the thread and a snapshot: worker_prepare() and worker_commit() come next. */

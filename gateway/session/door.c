@@ -41,7 +41,7 @@ void doors_resume(struct worker *worker)
 {
     struct door *door;
     LIST_FOREACH(door, &worker->doors, link)
-    if (!door->closed)
+    if (door->listener != NULL)
         ev_io_start(worker->loop, &door->readable);
 }
 
@@ -111,13 +111,18 @@ static void free_if_unused(struct door *door)
     free(door);
 }
 
+void door_retire(struct door *door)
+{
+    ev_io_stop(door->worker->loop, &door->readable);
+    listener_release(door->listener);
+    door->listener = NULL;
+}
+
 void door_close(struct door *door)
 {
     assert(!door->closed);
-    ev_io_stop(door->worker->loop, &door->readable);
+    door_retire(door);
     LIST_REMOVE(door, link);
-    listener_release(door->listener);
-    door->listener = NULL;
     door->config = NULL;
     door->closed = true;
     free_if_unused(door);

@@ -19,6 +19,7 @@ struct listener {
     atomic_uint users;
     struct config_address bound;
     char *path, *group; /* bound.path is `path` */
+    bool inherited;
     uint32_t mode;
     uint16_t asked_port;
     /* Of the path, so that only this very socket is removed at the end. */
@@ -198,7 +199,8 @@ struct listener *listener_adopt(int fd, struct srt_err *err)
     return listener;
 }
 
-struct listener *listener_adopt_for(int fd, const struct config_listen *config, struct srt_err *err)
+struct listener *listener_adopt_for(int fd, const struct config_listen *config, bool inherited,
+                                    struct srt_err *err)
 {
     struct listener *listener = listener_adopt(fd, err);
     if (listener == NULL)
@@ -212,7 +214,26 @@ struct listener *listener_adopt_for(int fd, const struct config_listen *config, 
         abort();
     listener->mode = config->mode;
     listener->bound.path = listener->path; /* no device and inode: it is not ours to remove */
+    listener->inherited = inherited;
+    if (inherited && dress(listener->path, config, err) != 0) {
+        listener_release(listener);
+        return NULL;
+    }
     return listener;
+}
+
+void listener_claim(struct listener *listener)
+{
+    struct stat st;
+    if (!listener->inherited || lstat(listener->path, &st) != 0 || !S_ISSOCK(st.st_mode))
+        return;
+    listener->device = st.st_dev;
+    listener->inode = st.st_ino;
+}
+
+bool listener_is_own(const struct listener *listener)
+{
+    return listener->path == NULL || listener->inode != 0;
 }
 
 const struct config_address *listener_bound(const struct listener *listener)

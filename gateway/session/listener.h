@@ -27,9 +27,14 @@ struct listener *listener_open(const struct config_listen *config, struct srt_er
 struct listener *listener_adopt(int fd, struct srt_err *err);
 
 /* The same for a [listen] section, which it then is like one that listener_open() made; but its
- * path is not removed at the end, since whoever bound it goes on listening there. */
-struct listener *listener_adopt_for(int fd, const struct config_listen *config,
+ * path is not removed at the end, since whoever bound it goes on listening there. `inherited`: it
+ * was opened by listener_open() in another process, and from listener_claim() on the path is ours.
+ */
+struct listener *listener_adopt_for(int fd, const struct config_listen *config, bool inherited,
                                     struct srt_err *err);
+void listener_claim(struct listener *listener);
+/* Whether its path, if it has one, is removed at the end. */
+bool listener_is_own(const struct listener *listener);
 
 /* The address with the real port, or the path as configured. Lives as long as the listener. */
 const struct config_address *listener_bound(const struct listener *listener);
@@ -44,7 +49,7 @@ struct listener *listener_take(struct listener *listener);
 /* The control thread's farewell: the path of a Unix socket is removed if it is still this socket,
  * then the count is given back. */
 void listener_close(struct listener *listener);
-/* Gives a count back; any thread. */
+/* Gives a count back, without touching the path; any thread. */
 void listener_release(struct listener *listener);
 
 #endif

@@ -261,13 +261,14 @@ static bool is_for_us(const struct http_request *head)
 
 static enum proto_result answer_options(struct session *session, const struct http_request *head)
 {
+    const bool goes_on = head->keep_alive && !session->worker->retiring;
     buf_printf(&session->client.out,
                "HTTP/1.1 200 OK\r\nAllow: CONNECT, OPTIONS, GET, HEAD, POST, PUT, PATCH, DELETE\r\n"
                "Content-Length: 0\r\n%s\r\n",
-               head->keep_alive ? "" : "Connection: close\r\n");
+               goes_on ? "" : "Connection: close\r\n");
     stream_flush(&session->client);
     buf_take(&session->client.in, head->size);
-    return head->keep_alive ? PROTO_ANSWERED : PROTO_CLOSE;
+    return goes_on ? PROTO_ANSWERED : PROTO_CLOSE;
 }
 
 static bool has_come_round(const struct session *session, const struct http_request *head)
@@ -412,8 +413,9 @@ static bool can_go_on(const struct session *session)
 {
     const struct http *http = session->http;
     const enum outcome outcome = session->request.outcome;
-    if (!http->parsed || !http->keep_alive || outcome == OUTCOME_DRAINING ||
-        outcome == OUTCOME_OVERLOAD || outcome == OUTCOME_BAD_RESPONSE)
+    if (!http->parsed || !http->keep_alive || session->worker->retiring ||
+        outcome == OUTCOME_DRAINING || outcome == OUTCOME_OVERLOAD ||
+        outcome == OUTCOME_BAD_RESPONSE)
         return false;
     /* What follows a CONNECT was meant for a tunnel (RFC 9110 9.3.6); only a challenge, behind
      * which nothing has been sent, is worth another try on this connection. */

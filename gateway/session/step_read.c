@@ -61,7 +61,7 @@ static enum step await_request(struct session *s)
         return STEP_CLOSE;
     if (s->client.eof)
         return refuse_fragment(s, OUTCOME_BAD_REQUEST, "it ends in the middle");
-    if (s->client.in.len == 0 && s->worker->draining && s->began <= 0)
+    if (s->client.in.len == 0 && (s->worker->draining || s->worker->hurrying) && s->began <= 0)
         return STEP_CLOSE;
     return STEP_WAIT;
 }

@@ -341,6 +341,15 @@ void workers_abort(struct workers *team)
         errand_send(errand_create(round, &team->all[i], run_abort));
 }
 
+static void wake_idle(struct worker *worker)
+{
+    struct session *session = LIST_FIRST(&worker->sessions), *next;
+    for (; session != NULL; session = next) {
+        next = LIST_NEXT(session, link);
+        session_drain(session);
+    }
+}
+
 static bool run_drain(struct errand *errand)
 {
     struct worker *worker = errand->worker;
@@ -348,11 +357,7 @@ static bool run_drain(struct errand *errand)
         return true; /* already asked, by a call whose answer is still to come */
     worker->draining = true;
     worker->drain = errand;
-    struct session *session = LIST_FIRST(&worker->sessions), *next;
-    for (; session != NULL; session = next) {
-        next = LIST_NEXT(session, link);
-        session_drain(session);
-    }
+    wake_idle(worker);
     worker_check_drained(worker);
     return false;
 }
@@ -363,6 +368,55 @@ void workers_drain(struct workers *team, workers_done_fn *done, void *arg)
     round->done = done;
     for (unsigned i = 0; i < team->count; i++)
         errand_send(errand_create(round, &team->all[i], run_drain));
+}
+
+/* ---- the place is another process's ---- */
+
+static bool run_retire(struct errand *errand)
+{
+    struct worker *worker = errand->worker;
+    struct door *door;
+    worker->retiring = true;
+    LIST_FOREACH(door, &worker->doors, link)
+    door_retire(door);
+    return true;
+}
+
+void workers_retire(struct workers *team, workers_done_fn *done, void *arg)
+{
+    struct round *round = round_create(team, round_finish_done, arg);
+    round->done = done;
+    for (unsigned i = 0; i < team->count; i++)
+        errand_send(errand_create(round, &team->all[i], run_retire));
+}
+
+static bool run_hurry(struct errand *errand)
+{
+    errand->worker->hurrying = true;
+    wake_idle(errand->worker);
+    return true;
+}
+
+void workers_hurry(struct workers *team)
+{
+    struct round *round = round_create(team, round_finish_done, NULL);
+    for (unsigned i = 0; i < team->count; i++)
+        errand_send(errand_create(round, &team->all[i], run_hurry));
+}
+
+static bool run_await_end(struct errand *errand)
+{
+    errand->worker->empty = errand;
+    worker_check_drained(errand->worker);
+    return false;
+}
+
+void workers_await_end(struct workers *team, workers_done_fn *done, void *arg)
+{
+    struct round *round = round_create(team, round_finish_done, arg);
+    round->done = done;
+    for (unsigned i = 0; i < team->count; i++)
+        errand_send(errand_create(round, &team->all[i], run_await_end));
 }
 
 /* ---- tunnels ---- */

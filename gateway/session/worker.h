@@ -77,6 +77,15 @@ void workers_abort(struct workers *workers);
  * tunnel and no exchange is left. Cannot be taken back. */
 void workers_drain(struct workers *workers, workers_done_fn *done, void *arg);
 
+/* Another process has taken every listener over: no worker accepts any more when `done` runs. What
+ * is open is served on, and an answer is the last of its connection. From then on the listeners of
+ * a snapshot are all NULL. Cannot be taken back. */
+void workers_retire(struct workers *workers, workers_done_fn *done, void *arg);
+/* After that: connections that have nothing to ask are closed. */
+void workers_hurry(struct workers *workers);
+/* `done` runs when no connection is left. Once, after workers_retire(). */
+void workers_await_end(struct workers *workers, workers_done_fn *done, void *arg);
+
 /* A tunnel or an exchange in progress. Texts live only during the call. */
 struct tunnel_info {
     char id[REQUEST_ID_LEN + 1];
