@@ -17,6 +17,7 @@ struct offered {
     int fd;     /* -1: taken */
     char *name; /* NULL: none */
     enum offered_kind kind;
+    bool own;
 };
 
 struct activation {
@@ -66,6 +67,35 @@ struct activation *activation_read(struct srt_err *err)
         activation->items[i].fd = FIRST_FD + (int)i;
     read_names(activation, getenv("LISTEN_FDNAMES"));
     return activation;
+}
+
+void activation_offer(struct activation *activation, enum offered_kind kind, const char *name,
+                      int fd, bool own)
+{
+    activation->items =
+        reallocarray(activation->items, activation->count + 1, sizeof(*activation->items));
+    if (activation->items == NULL)
+        abort();
+    struct offered *item = &activation->items[activation->count++];
+    *item = (struct offered){.fd = fd, .kind = kind, .own = own};
+    if (name != NULL && (item->name = strdup(name)) == NULL)
+        abort();
+}
+
+static void remove_path(int fd)
+{
+    struct sockaddr_un bound = {0};
+    socklen_t len = sizeof(bound) - 1;
+    if (getsockname(fd, (struct sockaddr *)&bound, &len) == 0 && bound.sun_family == AF_UNIX &&
+        bound.sun_path[0] != '\0')
+        unlink(bound.sun_path);
+}
+
+void activation_clean_up(const struct activation *activation)
+{
+    for (size_t i = 0; i < activation->count; i++)
+        if (activation->items[i].fd >= 0 && activation->items[i].own)
+            remove_path(activation->items[i].fd);
 }
 
 void activation_free(struct activation *activation)
@@ -135,7 +165,7 @@ struct listener *activation_take(struct activation *activation, enum offered_kin
     }
     const int fd = item->fd;
     item->fd = -1;
-    return listener_adopt_for(fd, config, err);
+    return listener_adopt_for(fd, config, item->own, err);
 }
 
 struct listener *activation_open(struct activation *activation, enum offered_kind kind,

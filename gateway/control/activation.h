@@ -25,6 +25,11 @@ enum offered_kind {
 /* What the environment offers to this process, which is often nothing; NULL and `err` when it makes
  * no sense. */
 struct activation *activation_read(struct srt_err *err);
+/* Another one, whose path (of a Unix socket) is to be removed at its end if it is `own`. */
+void activation_offer(struct activation *activation, enum offered_kind kind, const char *name,
+                      int fd, bool own);
+/* Nobody else serves what was not taken: the paths of own ones are removed. */
+void activation_clean_up(const struct activation *activation);
 void activation_free(struct activation *activation); /* NULL is allowed */
 
 /* The listener for `config`, or NULL: with `err` empty when none was meant for it. */

@@ -48,7 +48,8 @@ struct admin_client {
 };
 
 struct door {
-    struct listener *listener;
+    struct listener *listener; /* NULL: another process's */
+    struct config_address bound;
     ev_io acceptable;
 };
 
@@ -555,6 +556,7 @@ void admin_listen(struct admin *admin, struct listener *listener)
         abort();
     struct door *door = &admin->doors[admin->door_count++];
     door->listener = listener;
+    door->bound = *listener_bound(listener);
     ev_io_init(&door->acceptable, on_acceptable, listener_fd(listener), EV_READ);
     door->acceptable.data = admin;
     for (size_t i = 0; i < admin->door_count; i++)
@@ -566,13 +568,51 @@ void admin_listen(struct admin *admin, struct listener *listener)
     }
 }
 
+void admin_pause(struct admin *admin, bool paused)
+{
+    for (size_t i = 0; i < admin->door_count; i++) {
+        if (paused)
+            ev_io_stop(admin->gateway->loop, &admin->doors[i].acceptable);
+        else
+            ev_io_start(admin->gateway->loop, &admin->doors[i].acceptable);
+    }
+}
+
+/* Whoever follows the log follows it where it is written from now on. */
+void admin_retire(struct admin *admin)
+{
+    struct admin_client *client = TAILQ_FIRST(&admin->clients), *next;
+    admin_pause(admin, true);
+    ev_timer_stop(admin->gateway->loop, &admin->accept_pause);
+    for (size_t i = 0; i < admin->door_count; i++) {
+        listener_release(admin->doors[i].listener);
+        admin->doors[i].listener = NULL;
+    }
+    for (; client != NULL; client = next) {
+        next = TAILQ_NEXT(client, link);
+        if (client->state == CLIENT_STREAMING)
+            free_client(client);
+    }
+}
+
+void admin_offer(const struct admin *admin, admin_offer_fn *offer, void *arg)
+{
+    for (size_t i = 0; i < admin->door_count; i++)
+        offer(arg, admin->doors[i].listener);
+}
+
+void admin_claim(struct admin *admin)
+{
+    for (size_t i = 0; i < admin->door_count; i++)
+        listener_claim(admin->doors[i].listener);
+}
+
 void admin_append_addresses(const struct admin *admin, struct json *line)
 {
     char text[ADDRESS_TEXT_MAX];
     for (size_t i = 0; i < admin->door_count; i++) {
         json_append(line, STR(" admin="));
-        json_append(line,
-                    str_of(gateway_format_address(text, listener_bound(admin->doors[i].listener))));
+        json_append(line, str_of(gateway_format_address(text, &admin->doors[i].bound)));
     }
 }
 
@@ -580,8 +620,8 @@ size_t admin_addresses(const struct admin *admin, struct config_address *out, si
 {
     size_t count = 0;
     for (size_t i = 0; i < admin->door_count && count < max; i++)
-        if (listener_bound(admin->doors[i].listener)->path == NULL)
-            out[count++] = *listener_bound(admin->doors[i].listener);
+        if (admin->doors[i].bound.path == NULL)
+            out[count++] = admin->doors[i].bound;
     return count;
 }
 

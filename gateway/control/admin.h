@@ -21,6 +21,15 @@ void admin_listen(struct admin *admin, struct listener *listener);
 /* NULL is allowed. Only after workers_stop(), since answers may be under way. */
 void admin_free(struct admin *admin);
 
+/* Paused, nobody new is let in. */
+void admin_pause(struct admin *admin, bool paused);
+/* For another process to take over, which then has them alone: admin_retire() ends event streams
+ * and lets the other answers go out; admin_claim() is the other's. */
+typedef void admin_offer_fn(void *arg, const struct listener *listener);
+void admin_offer(const struct admin *admin, admin_offer_fn *offer, void *arg);
+void admin_retire(struct admin *admin);
+void admin_claim(struct admin *admin);
+
 /* ` admin=ADDRESS` for each. */
 void admin_append_addresses(const struct admin *admin, struct json *line);
 /* The TCP ones, for the guard: at most `max` are written. */

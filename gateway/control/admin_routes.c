@@ -78,9 +78,13 @@ static void put_listeners(const struct gateway *gateway, struct json *body)
 {
     char text[ADDRESS_TEXT_MAX];
     json_object_open(body, "listeners");
-    for (size_t i = 0; i < gateway->snapshot->config->listen_count; i++)
-        json_text(body, gateway->snapshot->config->listens[i].name,
-                  str_of(gateway_format_address(text, listener_bound(gateway->listeners[i]))));
+    for (size_t i = 0; i < gateway->snapshot->config->listen_count; i++) {
+        const struct config_listen *config = &gateway->snapshot->config->listens[i];
+        const struct listener *listener = gateway->listeners[i];
+        const struct config_address *address =
+            listener != NULL ? listener_bound(listener) : &config->address;
+        json_text(body, config->name, str_of(gateway_format_address(text, address)));
+    }
     json_object_close(body);
 }
 
@@ -268,7 +272,7 @@ static void on_reloaded(void *arg, const struct reload_result *result)
 
 static void post_reload(const struct admin_request *request)
 {
-    if (request->gateway->draining)
+    if (request->gateway->draining || request->gateway->retired)
         admin_refuse(request->client, 503, "the gateway is draining");
     else
         reload_request(request->gateway->reloader, true, on_reloaded, request->client);

@@ -1,17 +1,16 @@
 #include "control/attach.h"
 
-#include "control/frame.h"
+#include "control/handover.h"
+#include "control/launch.h"
+#include "control/places.h"
+#include "control/terms.h"
 #include "record/log.h"
-#include "session/sandbox.h"
 #include "srt/cleanup.h"
 #include "transport/stream.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <ev.h>
 #include <inttypes.h>
-#include <limits.h>
-#include <sys/queue.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -19,60 +18,11 @@ enum {
     ATTACHED_MAX = 10000,
     WAITING_MAX = 64,             /* connections that have not attached; the oldest makes room */
     WAITING_BYTES_MAX = 64 << 20, /* what all unfinished frames may hold together */
-    OUT_MAX = 1 << 20,            /* beyond it denials are counted, and nothing more is read */
-    READ_CHUNK = 64 << 10,
     FDS_PER_MESSAGE = 253, /* all that can come (SCM_MAX_FD), so that the kernel closes none */
 };
 static const double attach_within_s = 10;
 static const double refused_linger_s = 5;
 static const double accept_pause_s = 1;
-
-enum launch_state {
-    LAUNCH_WAITING, /* for its attach message */
-    LAUNCH_ATTACHED,
-    LAUNCH_UPDATING,  /* nothing is read until the workers have answered */
-    LAUNCH_REFUSED,   /* the answer goes out, what comes is thrown away */
-    LAUNCH_DETACHING, /* the connection is closed, the sandbox is ending */
-};
-
-/* One launcher. */
-struct launch {
-    TAILQ_ENTRY(launch) link;
-    struct attach_server *server;
-    enum launch_state state;
-    bool private;
-    int fd;
-    ev_io io;
-    ev_timer deadline;
-    uint32_t uid;
-    int32_t pid;
-
-    struct frames in;
-    int fds[ATTACH_MAX_LISTENERS];
-    size_t fd_count;
-    struct json out;
-    size_t out_sent;
-
-    struct sandbox *sandbox;
-    char *name, *client, *policy;
-    uint64_t cookies[ATTACH_MAX_LISTENERS]; /* of its listeners, as the kernel numbers sockets */
-    size_t cookie_count;
-    int64_t attached_ms;
-    int64_t serial;  /* of the update under way */
-    uint64_t missed; /* denials that did not fit into `out` */
-};
-TAILQ_HEAD(launches, launch);
-
-struct attach_server {
-    struct gateway *gateway;
-    struct listener *listener;
-    ev_io acceptable;
-    ev_timer accept_pause;
-    struct launches waiting, attached; /* the latter also hold those that are ending */
-    size_t waiting_count, attached_count;
-    size_t in_bytes; /* of all unfinished frames */
-    char chunk[READ_CHUNK];
-};
 
 static int64_t monotonic_ms(void)
 {
@@ -112,7 +62,7 @@ static void forget_input(struct launch *launch)
     close_fds(launch);
 }
 
-static void move_to(struct launch *launch, enum launch_state state)
+void launch_move_to(struct launch *launch, enum launch_state state)
 {
     struct attach_server *server = launch->server;
     bool was_waiting = launch->state == LAUNCH_WAITING || launch->state == LAUNCH_REFUSED;
@@ -126,7 +76,14 @@ static void move_to(struct launch *launch, enum launch_state state)
     }
 }
 
-static void free_launch(struct launch *launch)
+void launch_release_listeners(struct launch *launch)
+{
+    for (size_t i = 0; i < launch->listener_count; i++)
+        listener_release(launch->listeners[i]);
+    launch->listener_count = 0;
+}
+
+void launch_free(struct launch *launch)
 {
     struct attach_server *server = launch->server;
     if (launch->state == LAUNCH_WAITING || launch->state == LAUNCH_REFUSED) {
@@ -136,10 +93,14 @@ static void free_launch(struct launch *launch)
         TAILQ_REMOVE(&server->attached, launch, link);
         server->attached_count--;
     }
+    launch_release_listeners(launch);
+    policy_free(launch->narrowing);
     json_free(&launch->out);
     free(launch->name);
     free(launch->client);
     free(launch->policy);
+    free(launch->network);
+    free(launch->next_network);
     free(launch);
 }
 
@@ -169,13 +130,14 @@ static void on_detached(void *arg)
     struct launch *launch = arg;
     struct gateway *gateway = launch->server->gateway;
     bool private = launch->private;
-    record_life(launch, "detach", NULL);
-    free_launch(launch);
+    if (!launch->moved)
+        record_life(launch, "detach", NULL);
+    launch_free(launch);
     if (private)
         gateway_stop(gateway);
 }
 
-static void close_connection(struct launch *launch)
+void launch_close(struct launch *launch)
 {
     struct ev_loop *loop = launch->server->gateway->loop;
     if (launch->fd < 0)
@@ -187,20 +149,24 @@ static void close_connection(struct launch *launch)
     forget_input(launch);
 }
 
-/* The end of the connection is the end of the sandbox. */
-static void end_launch(struct launch *launch)
+void launch_end(struct launch *launch)
 {
-    struct gateway *gateway = launch->server->gateway;
-    close_connection(launch);
+    struct attach_server *server = launch->server;
+    struct gateway *gateway = server->gateway;
+    launch_close(launch);
+    launch_release_listeners(launch);
     if (launch->sandbox != NULL) {
         struct sandbox *sandbox = launch->sandbox;
         launch->sandbox = NULL;
-        move_to(launch, LAUNCH_DETACHING);
+        launch_move_to(launch, LAUNCH_DETACHING);
         sandbox_detach(sandbox, on_detached, launch);
+        if (!launch->moved)
+            handover_detach(gateway->handover, launch->name);
+        launch_check_frozen(server);
         return;
     }
     bool private = launch->private;
-    free_launch(launch);
+    launch_free(launch);
     if (private)
         gateway_stop(gateway);
 }
@@ -210,6 +176,8 @@ static void watch_connection(struct launch *launch)
 {
     struct ev_loop *loop = launch->server->gateway->loop;
     size_t unsent = launch->out.len - launch->out_sent;
+    if (launch->server->frozen)
+        return;
     int events = unsent > 0 ? EV_WRITE : 0;
     if (launch->state != LAUNCH_UPDATING && unsent < OUT_MAX)
         events |= EV_READ;
@@ -222,9 +190,10 @@ static void watch_connection(struct launch *launch)
     }
 }
 
-/* False: the peer is gone and so is `launch`. */
-static bool flush(struct launch *launch)
+bool launch_flush(struct launch *launch)
 {
+    if (launch->server->given || launch->received)
+        return true;
     while (launch->out_sent < launch->out.len) {
         ssize_t n = send(launch->fd, launch->out.data + launch->out_sent,
                          launch->out.len - launch->out_sent, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -233,7 +202,7 @@ static bool flush(struct launch *launch)
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             break;
         if (n <= 0) {
-            end_launch(launch);
+            launch_end(launch);
             return false;
         }
         launch->out_sent += (size_t)n;
@@ -254,7 +223,7 @@ static bool send_message(struct launch *launch, struct json *message)
     json_object_close(message);
     frame_write(&launch->out, (struct str){message->data, message->len});
     json_free(message);
-    return flush(launch);
+    return launch_flush(launch);
 }
 
 static struct json begin_message(const char *type)
@@ -274,7 +243,7 @@ static bool refuse(struct launch *launch, const char *why)
     log_line("a launcher (uid %" PRIu32 ", pid %" PRId32 ") was refused: %s", launch->uid,
              launch->pid, why);
     forget_input(launch);
-    move_to(launch, LAUNCH_REFUSED);
+    launch_move_to(launch, LAUNCH_REFUSED);
     ev_timer_stop(launch->server->gateway->loop, &launch->deadline);
     ev_timer_set(&launch->deadline, refused_linger_s, 0.);
     ev_timer_start(launch->server->gateway->loop, &launch->deadline);
@@ -288,22 +257,22 @@ static bool give_up(struct launch *launch, const char *why)
         return refuse(launch, why);
     log_line("the launcher of %s (uid %" PRIu32 ", pid %" PRId32 ") is cut off: %s", launch->name,
              launch->uid, launch->pid, why);
-    end_launch(launch);
+    launch_end(launch);
     return false;
 }
 
 /* ---- attaching ---- */
 
-static bool name_is_taken(const struct attach_server *server, const char *name)
+struct launch *launch_find(struct attach_server *server, const char *name)
 {
-    const struct launch *other;
-    TAILQ_FOREACH(other, &server->attached, link)
-    if (strcmp(other->name, name) == 0)
-        return true;
-    return false;
+    struct launch *launch;
+    TAILQ_FOREACH(launch, &server->attached, link)
+    if (strcmp(launch->name, name) == 0)
+        return launch;
+    return NULL;
 }
 
-static bool socket_cookie(int fd, uint64_t *cookie)
+bool launch_socket_cookie(int fd, uint64_t *cookie)
 {
     socklen_t len = sizeof(*cookie);
     return getsockopt(fd, SOL_SOCKET, SO_COOKIE, cookie, &len) == 0;
@@ -317,7 +286,7 @@ static bool listener_is_taken(const struct launch *launch, uint64_t cookie)
     const struct launch *other;
     uint64_t own;
     for (size_t i = 0; i < gateway->snapshot->config->listen_count; i++)
-        if (socket_cookie(listener_fd(gateway->listeners[i]), &own) && own == cookie)
+        if (launch_socket_cookie(listener_fd(gateway->listeners[i]), &own) && own == cookie)
             return true;
     TAILQ_FOREACH(other, &launch->server->attached, link)
     for (size_t i = 0; i < other->cookie_count; i++)
@@ -339,7 +308,7 @@ static int adopt_listeners(struct launch *launch, const struct attach_message *m
         uint64_t cookie;
         if (message->listeners[i] != ATTACH_PROXY)
             return srt_err_set(err, "transparent egress is not available in this version");
-        if (!socket_cookie(launch->fds[i], &cookie))
+        if (!launch_socket_cookie(launch->fds[i], &cookie))
             return srt_err_set(err, "descriptor %zu is not a socket", i);
         if (listener_is_taken(launch, cookie))
             return srt_err_set(err, "descriptor %zu is the listener of somebody else", i);
@@ -354,134 +323,6 @@ static int adopt_listeners(struct launch *launch, const struct attach_message *m
     return 0;
 }
 
-static void list_policies(const struct gateway_config *config, uint32_t uid, bool by_uid, char *out,
-                          size_t size)
-{
-    size_t len = 0;
-    out[0] = '\0';
-    if (by_uid) {
-        for (size_t i = 0; i < config->client_count && len < size; i++)
-            if (config->clients[i].has_uid && config->clients[i].uid == uid)
-                len += (size_t)snprintf(out + len, size - len, "%s%s", len > 0 ? ", " : "",
-                                        config->clients[i].policy);
-    } else {
-        for (size_t i = 0; i < config->policy_count && len < size; i++)
-            len += (size_t)snprintf(out + len, size - len, "%s%s", len > 0 ? ", " : "",
-                                    config->policies[i].name);
-    }
-}
-
-/* The [client] sections with `uid=` say which policies a launcher may name. Where there are none,
- * any policy may be named; nothing is named: the only one there is. */
-static int choose_policy(const struct launch *launch, const char *wanted, const char **policy,
-                         const char **client, struct srt_err *err)
-{
-    const struct gateway_config *config = launch->server->gateway->snapshot->config;
-    const struct config_client *match = NULL;
-    bool by_uid = false, several = false;
-    char list[512];
-    for (size_t i = 0; i < config->client_count; i++) {
-        const struct config_client *candidate = &config->clients[i];
-        by_uid |= candidate->has_uid;
-        if (!candidate->has_uid || candidate->uid != launch->uid || candidate->policy == NULL)
-            continue;
-        if (wanted != NULL && strcmp(candidate->policy, wanted) != 0)
-            continue;
-        several |= match != NULL && strcmp(match->policy, candidate->policy) != 0;
-        match = match != NULL ? match : candidate;
-    }
-    list_policies(config, launch->uid, by_uid, list, sizeof(list));
-    *client = NULL;
-    if (by_uid) {
-        if (list[0] == '\0')
-            return srt_err_set(err, "no [client] of this gateway names uid %" PRIu32, launch->uid);
-        if (match == NULL)
-            return srt_err_set(err, "uid %" PRIu32 " may not use policy %s; it may use: %s",
-                               launch->uid, wanted, list);
-        if (several)
-            return srt_err_set(err, "which policy? name one with --policy: %s", list);
-        *policy = match->policy;
-        *client = match->name;
-        return 0;
-    }
-    if (config->policy_count == 0)
-        return srt_err_set(err, "this gateway has no policy");
-    if (wanted == NULL && config->policy_count > 1)
-        return srt_err_set(err, "which policy? name one with --policy: %s", list);
-    *policy = wanted != NULL ? wanted : config->policies[0].name;
-    if (snapshot_policy(launch->server->gateway->snapshot, *policy) == NULL)
-        return srt_err_set(err, "this gateway has no policy %s; it has: %s", wanted, list);
-    return 0;
-}
-
-static int first_faults(const struct faults *faults, struct srt_err *err)
-{
-    size_t len = 0;
-    err->text[0] = '\0';
-    for (size_t i = 0; i < faults->count && len < sizeof(err->text); i++)
-        if (faults->items[i].level == FAULT_ERROR)
-            len += (size_t)snprintf(err->text + len, sizeof(err->text) - len, "%s%s",
-                                    len > 0 ? "; " : "", faults->items[i].text);
-    return -1;
-}
-
-/* What the settings do not say, the environment of the gateway says, which a private one has from
- * its launcher. Lower case first, as curl does; an empty one of either case counts as not there. */
-static void parent_from_environment(struct settings_text *text, const char *lower,
-                                    const char *upper)
-{
-    const char *name = lower, *value = getenv(lower);
-    if (text->text != NULL)
-        return;
-    if (value == NULL || value[0] == '\0') {
-        name = upper;
-        value = getenv(upper);
-    }
-    if (value != NULL && value[0] != '\0')
-        *text = (struct settings_text){.text = copy(value), .setting = copy(name)};
-}
-
-/* On a shared gateway nobody but its operator says which way requests go. */
-static int settle_parent(const struct launch *launch, struct settings_parent *parent,
-                         struct srt_err *err)
-{
-    if (!launch->private) {
-        if (parent->http.text == NULL && parent->https.text == NULL &&
-            parent->no_proxy.text == NULL)
-            return 0;
-        return srt_err_set(err, "network.parentProxy is for a private gateway; on this one the "
-                                "operator chooses the upstream proxy");
-    }
-    parent_from_environment(&parent->http, "http_proxy", "HTTP_PROXY");
-    parent_from_environment(&parent->https, "https_proxy", "HTTPS_PROXY");
-    parent_from_environment(&parent->no_proxy, "no_proxy", "NO_PROXY");
-    return 0;
-}
-
-/* The settings' network lists as a policy of their own; NULL: they narrow nothing. In a private
- * gateway they are all there is, so no lists allow nothing. */
-static int compile_network(const struct launch *launch, const char *json, struct policy **out,
-                           struct srt_err *err)
-{
-    struct settings_network network = {0};
-    struct faults faults = {0};
-    *out = NULL;
-    if (json == NULL && !launch->private)
-        return 0;
-    int result = 0;
-    if (json != NULL && !settings_network_read(&network, "network", str_of(json), &faults))
-        result = first_faults(&faults, err);
-    else
-        result = settle_parent(launch, &network.parent, err);
-    if (result == 0) {
-        *out = policy_compile_settings(&network, NULL, "network", &faults);
-        result = *out == NULL ? first_faults(&faults, err) : 0;
-    }
-    settings_network_free(&network);
-    faults_free(&faults);
-    return result;
-}
-
 static int make_sandbox(struct launch *launch, const struct attach_message *message,
                         struct srt_err *err)
 {
@@ -492,15 +333,15 @@ static int make_sandbox(struct launch *launch, const struct attach_message *mess
         return srt_err_set(err, "the gateway is ending");
     if (launch->server->attached_count >= ATTACHED_MAX)
         return srt_err_set(err, "%d sandboxes are attached already", ATTACHED_MAX);
-    if (name_is_taken(launch->server, message->name))
+    if (launch_find(launch->server, message->name) != NULL)
         return srt_err_set(err, "a sandbox named %s is attached already", message->name);
     if (launch->private && message->policy != NULL)
         return srt_err_set(err, "a private gateway has no policy %s; name a gateway to use one",
                            message->policy);
-    if (!launch->private &&
-        choose_policy(launch, message->policy, &config.policy, &config.client, err) != 0)
+    if (!launch->private && terms_policy(gateway->snapshot, launch->uid, message->policy,
+                                         &config.policy, &config.client, err) != 0)
         return -1;
-    if (compile_network(launch, message->network, &config.narrowing, err) != 0)
+    if (terms_narrowing(launch->private, message->network, &config.narrowing, err) != 0)
         return -1;
     if (adopt_listeners(launch, message, &config, err) != 0) {
         for (size_t i = 0; i < config.listener_count; i++)
@@ -509,77 +350,15 @@ static int make_sandbox(struct launch *launch, const struct attach_message *mess
             policy_free(config.narrowing);
         return -1;
     }
+    for (size_t i = 0; i < config.listener_count; i++)
+        launch->listeners[launch->listener_count++] = listener_take(config.listeners[i]);
     launch->name = copy(message->name);
+    launch->network = copy(message->network);
     launch->client = copy(config.client);
     launch->policy = copy(config.policy != NULL ? config.policy : policy_name(config.narrowing));
     launch->sandbox = sandbox_attach(gateway->workers, &config);
     launch->attached_ms = monotonic_ms();
     return 0;
-}
-
-/* What the gateway lives on, for the launcher to keep out of the sandbox's reach. As configured and
- * not resolved: links on the way have to stay what they are, too. */
-static void list_path(struct json *json, const char *path)
-{
-    char cwd[PATH_MAX], absolute[2 * PATH_MAX];
-    if (path == NULL || strcmp(path, "none") == 0 || strcmp(path, "stderr") == 0)
-        return;
-    if (path[0] == '/') {
-        json_text(json, NULL, str_of(path));
-    } else if (getcwd(cwd, sizeof(cwd)) != NULL) {
-        snprintf(absolute, sizeof(absolute), "%s/%s", cwd, path);
-        json_text(json, NULL, str_of(absolute));
-    }
-}
-
-/* Whether the value of this entry leads to `path`, as ini_read_side_file() names it. */
-static bool entry_names(const struct ini_entry *entry, const char *path)
-{
-    const char *slash = strrchr(entry->place.file, '/');
-    size_t dir_len = slash != NULL ? (size_t)(slash - entry->place.file) + 1 : 0;
-    if (entry->value[0] == '/' || dir_len == 0)
-        return strcmp(entry->value, path) == 0;
-    return strncmp(entry->place.file, path, dir_len) == 0 &&
-           strcmp(path + dir_len, entry->value) == 0;
-}
-
-/* Rule lists, the hosts file and certificates hold no secrets, and the sandbox may need them as
- * well. */
-static bool is_secret(const struct ini_doc *doc, const char *path)
-{
-    static const char *const open_keys[] = {"allow-file", "deny-file", "hosts-file", "ca-file"};
-    for (size_t i = 0; i < doc->count; i++) {
-        const struct ini_entry *entry = &doc->entries[i];
-        for (size_t j = 0; entry->key != NULL && j < sizeof(open_keys) / sizeof(open_keys[0]); j++)
-            if (strcmp(entry->key, open_keys[j]) == 0 && entry_names(entry, path))
-                return false;
-    }
-    return true;
-}
-
-static void list_places(const struct gateway *gateway, struct json *json)
-{
-    const struct gateway_config *config = gateway->snapshot->config;
-    json_array_open(json, "hide");
-    for (size_t i = 0; i < config->doc.file_count; i++)
-        if (is_secret(&config->doc, config->doc.files[i].path))
-            list_path(json, config->doc.files[i].path);
-    list_path(json, gateway->audit_path);
-    list_path(json, config->control.path);
-    for (size_t i = 0; i < config->admin_count; i++)
-        list_path(json, config->admin[i].path);
-    json_array_close(json);
-
-    json_array_open(json, "protect");
-    for (size_t i = 0; i < config->doc.file_count; i++)
-        if (!is_secret(&config->doc, config->doc.files[i].path))
-            list_path(json, config->doc.files[i].path);
-    for (size_t i = 0; i < config->doc.include_dir_count; i++)
-        list_path(json, config->doc.include_dirs[i]);
-    list_path(json, config->dns_hosts_file);
-    for (size_t i = 0; i < config->listen_count; i++)
-        list_path(json, config->listens[i].address.path);
-    json_array_close(json);
 }
 
 static bool attach(struct launch *launch, const struct attach_message *message)
@@ -590,31 +369,37 @@ static bool attach(struct launch *launch, const struct attach_message *message)
     if (make_sandbox(launch, message, &err) != 0)
         return refuse(launch, err.text);
     ev_timer_stop(launch->server->gateway->loop, &launch->deadline);
-    move_to(launch, LAUNCH_ATTACHED);
+    launch_move_to(launch, LAUNCH_ATTACHED);
     record_life(launch, "attach", message);
     struct json answer = begin_message("attached");
     json_text(&answer, "sandbox", str_of(launch->name));
     json_text(&answer, "policy", str_of(launch->policy));
     json_number(&answer, "generation", (int64_t)launch->server->gateway->snapshot->generation);
-    list_places(launch->server->gateway, &answer);
+    places_write(launch->server->gateway, &answer);
     return send_message(launch, &answer);
 }
 
 /* ---- updates ---- */
 
-static bool handle_frames(struct launch *launch);
+void launch_updated(struct launch *launch)
+{
+    if (launch->state != LAUNCH_UPDATING || --launch->updates_left > 0)
+        return; /* or the launcher has gone meanwhile */
+    free(launch->network);
+    launch->network = steal_ptr(launch->next_network);
+    launch->state = LAUNCH_ATTACHED;
+    struct attach_server *server = launch->server;
+    struct json answer = begin_message("updated");
+    json_number(&answer, "serial", launch->serial);
+    json_number(&answer, "generation", (int64_t)server->gateway->snapshot->generation);
+    if (send_message(launch, &answer))
+        launch_handle_frames(launch);
+    launch_check_frozen(server);
+}
 
 static void on_updated(void *arg)
 {
-    struct launch *launch = arg;
-    if (launch->state != LAUNCH_UPDATING)
-        return; /* the launcher has gone meanwhile */
-    launch->state = LAUNCH_ATTACHED;
-    struct json answer = begin_message("updated");
-    json_number(&answer, "serial", launch->serial);
-    json_number(&answer, "generation", (int64_t)launch->server->gateway->snapshot->generation);
-    if (send_message(launch, &answer))
-        handle_frames(launch);
+    launch_updated(arg);
 }
 
 static bool reject(struct launch *launch, int64_t serial, const char *why)
@@ -631,12 +416,16 @@ static bool update(struct launch *launch, const struct attach_message *message)
     struct policy *narrowing;
     if (launch->state != LAUNCH_ATTACHED)
         return give_up(launch, "an update before the attach message");
-    if (compile_network(launch, message->network, &narrowing, &err) != 0)
+    if (terms_narrowing(launch->private, message->network, &narrowing, &err) != 0)
         return reject(launch, message->serial, err.text);
     launch->serial = message->serial;
+    launch->next_network = copy(message->network);
+    launch->updates_left = 1;
     launch->state = LAUNCH_UPDATING;
     watch_connection(launch);
     sandbox_update(launch->sandbox, narrowing, on_updated, launch);
+    launch->updates_left +=
+        handover_update(launch->server->gateway->handover, launch->name, launch->next_network);
     return true;
 }
 
@@ -652,10 +441,10 @@ static bool handle_fault(struct launch *launch, const struct attach_message *mes
     return give_up(launch, why);
 }
 
-/* False: `launch` is gone. */
-static bool handle_frames(struct launch *launch)
+bool launch_handle_frames(struct launch *launch)
 {
-    while (launch->state == LAUNCH_WAITING || launch->state == LAUNCH_ATTACHED) {
+    while (!launch->server->frozen &&
+           (launch->state == LAUNCH_WAITING || launch->state == LAUNCH_ATTACHED)) {
         struct attach_message message;
         struct srt_err err;
         struct str json;
@@ -744,7 +533,7 @@ static bool read_some(struct launch *launch)
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return false;
     if (n <= 0) {
-        end_launch(launch);
+        launch_end(launch);
         return false;
     }
     bool fits = take_descriptors(launch, &header);
@@ -756,14 +545,14 @@ static bool read_some(struct launch *launch)
         return false;
     frames_add(&launch->in, (struct str){server->chunk, (size_t)n});
     server->in_bytes += (size_t)n;
-    return handle_frames(launch);
+    return launch_handle_frames(launch);
 }
 
 static void on_io(struct ev_loop *loop, ev_io *io, int events)
 {
     struct launch *launch = io->data;
     (void)loop;
-    if ((events & EV_WRITE) != 0 && !flush(launch))
+    if ((events & EV_WRITE) != 0 && !launch_flush(launch))
         return;
     if ((events & EV_READ) != 0)
         (void)read_some(launch);
@@ -777,7 +566,7 @@ static void on_deadline(struct ev_loop *loop, ev_timer *timer, int events)
     if (launch->state == LAUNCH_WAITING)
         (void)refuse(launch, "no attach message came within ten seconds");
     else
-        end_launch(launch);
+        launch_end(launch);
 }
 
 /* ---- coming in ---- */
@@ -785,10 +574,10 @@ static void on_deadline(struct ev_loop *loop, ev_timer *timer, int events)
 static void make_room(struct attach_server *server)
 {
     if (server->waiting_count >= WAITING_MAX)
-        end_launch(TAILQ_FIRST(&server->waiting));
+        launch_end(TAILQ_FIRST(&server->waiting));
 }
 
-static struct launch *add_launch(struct attach_server *server, int fd)
+struct launch *launch_add(struct attach_server *server, int fd)
 {
     struct launch *launch = calloc(1, sizeof(*launch));
     struct ucred peer = {0};
@@ -828,7 +617,7 @@ static void on_acceptable(struct ev_loop *loop, ev_io *io, int events)
         int fd = accept4(io->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
             make_room(server);
-            add_launch(server, fd);
+            launch_add(server, fd);
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -876,14 +665,14 @@ void attach_append_address(const struct attach_server *server, struct json *line
 
 void attach_serve_private(struct attach_server *server, int fd)
 {
-    add_launch(server, fd)->private = true;
+    launch_add(server, fd)->private = true;
 }
 
 void attach_on_denial(void *arg, const struct denial *denial)
 {
     struct launch *launch = denial->owner;
     (void)arg;
-    if (launch->fd < 0)
+    if (launch->fd < 0 && launch->state != LAUNCH_MOVED)
         return;
     if (launch->out.len - launch->out_sent >= OUT_MAX) {
         launch->missed++;
@@ -908,8 +697,18 @@ void attach_on_denial(void *arg, const struct denial *denial)
     json_text(&message, "next_step", str_of(denial->next_step));
     json_text(&message, "request_id", str_of(denial->request_id));
     json_number(&message, "missed", (int64_t)launch->missed);
-    launch->missed = 0;
-    (void)send_message(launch, &message);
+    if (launch->state != LAUNCH_MOVED) {
+        launch->missed = 0;
+        (void)send_message(launch, &message);
+        return;
+    }
+    json_object_close(&message);
+    if (handover_denial(launch->server->gateway->handover, launch->name,
+                        (struct str){message.data, message.len}))
+        launch->missed = 0;
+    else
+        launch->missed++;
+    json_free(&message);
 }
 
 size_t attach_count(const struct attach_server *server)
@@ -925,14 +724,15 @@ void attach_free(struct attach_server *server)
     struct ev_loop *loop = server->gateway->loop;
     for (launch = TAILQ_FIRST(&server->waiting); launch != NULL; launch = next) {
         next = TAILQ_NEXT(launch, link);
-        close_connection(launch);
-        free_launch(launch);
+        launch_close(launch);
+        launch_free(launch);
     }
     for (launch = TAILQ_FIRST(&server->attached); launch != NULL; launch = next) {
         next = TAILQ_NEXT(launch, link);
-        close_connection(launch);
-        record_life(launch, "detach", NULL);
-        free_launch(launch);
+        launch_close(launch);
+        if (!launch->moved && !launch->received)
+            record_life(launch, "detach", NULL);
+        launch_free(launch);
     }
     ev_timer_stop(loop, &server->accept_pause);
     if (server->listener != NULL) {

@@ -15,6 +15,7 @@ struct addresses;
 struct admin;
 struct attach_server;
 struct ev_loop;
+struct handover;
 struct reloader;
 struct watch;
 
@@ -31,7 +32,9 @@ struct gateway {
     struct reloader *reloader;
     struct attach_server *attach;
     struct admin *admin;
+    struct handover *handover; /* NULL: private */
     bool draining;
+    bool retired; /* another process has taken the place; what is open is served to its end */
 };
 
 /* Refuses new requests, lets the open ones end within drain-timeout, then stops. */
@@ -42,9 +45,11 @@ void gateway_stop(struct gateway *gateway);
 /* Hands a record without waiters to the audit log, and frees it. */
 void gateway_record(struct gateway *gateway, struct json *fields);
 
-/* A view of this machine for the guard: its addresses, and its listeners with their real ports. */
+/* A view of this machine for the guard: its addresses, and its listeners (one for each of the
+ * configuration's; NULL: another process's) with their real ports. */
 struct guard_host *gateway_make_host(const struct gateway *gateway,
-                                     struct listener *const *listeners, size_t count);
+                                     const struct gateway_config *config,
+                                     struct listener *const *listeners);
 
 enum { ADDRESS_TEXT_MAX = 128 };
 /* `unix:/path`, `1.2.3.4:80` or `[::1]:80`; returns `out`. */

@@ -9,12 +9,14 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <time.h>
 
 #define STATUS_S 10. /* how old a status may be */
 
-static void notify(const char *text)
+/* `flags` of send(2): what is said again and again need not wait for a manager who is busy. */
+static void notify_with(const char *text, int flags)
 {
     const char *path = getenv("NOTIFY_SOCKET");
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -28,9 +30,16 @@ static void notify(const char *text)
     autoclose int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return;
-    ssize_t sent = sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&address,
+    const struct timeval patience = {.tv_sec = 1}; /* with a manager who does not listen */
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    ssize_t sent = sendto(fd, text, strlen(text), MSG_NOSIGNAL | flags, (struct sockaddr *)&address,
                           (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len));
     (void)sent;
+}
+
+static void notify(const char *text)
+{
+    notify_with(text, 0);
 }
 
 void notify_ready(void)
@@ -52,6 +61,14 @@ void notify_reloading(void)
 void notify_stopping(void)
 {
     notify("STOPPING=1\nSTATUS=draining");
+}
+
+void notify_main_pid(int pid)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "MAINPID=%d", pid);
+    notify(text);
+    unsetenv("NOTIFY_SOCKET");
 }
 
 /* Microseconds, 0 when the watchdog is off or for another process. */
@@ -78,5 +95,5 @@ void notify_alive(const char *status)
 {
     char text[512];
     snprintf(text, sizeof(text), "%sSTATUS=%s", watchdog_usec() > 0 ? "WATCHDOG=1\n" : "", status);
-    notify(text);
+    notify_with(text, MSG_DONTWAIT);
 }

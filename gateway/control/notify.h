@@ -12,6 +12,8 @@
 void notify_ready(void);
 void notify_reloading(void);
 void notify_stopping(void);
+/* Another process is the main one from now on; this one has nothing more to say. */
+void notify_main_pid(int pid);
 
 /* Seconds between two calls of notify_alive() that keep the service manager content: half of
  * WATCHDOG_USEC, or some time of our own for the sake of the status; 0: nobody listens. */

@@ -1,6 +1,7 @@
 #include "control/reload.h"
 
 #include "control/addresses.h"
+#include "control/handover.h"
 #include "control/notify.h"
 #include "control/watch.h"
 #include "record/log.h"
@@ -21,6 +22,10 @@ struct reloader {
     bool busy;          /* between prepare and the end of commit */
     bool wanted, asked; /* another one was requested; somebody waits for it */
     bool host_wanted;
+    bool held; /* see reload_pause() */
+    void (*paused)(void *arg);
+    void *paused_arg;
+    uint64_t followed; /* the successor's generation */
 
     /* The one under way. */
     struct snapshot *next;
@@ -80,6 +85,8 @@ static void open_listeners(struct reloader *reloader)
     reloader->listeners = calloc(config->listen_count + 1, sizeof(struct listener *));
     if (reloader->listeners == NULL)
         abort();
+    if (reloader->gateway->retired)
+        return;
     for (size_t i = 0; i < config->listen_count; i++)
         reloader->listeners[i] =
             find_kept(reloader->gateway, reloader->listeners, i, &config->listens[i]);
@@ -205,6 +212,16 @@ static void answer_waiters(struct reloader *reloader, const struct reload_result
     }
 }
 
+/* The record of this reload is the successor's. A policy that cannot be read cannot be kept to. */
+static void end_following(struct gateway *gateway, const struct reload_result *result)
+{
+    if (result->status != RELOAD_FAILED)
+        return;
+    log_line("what the new process has put in force cannot be taken up by this one: %s",
+             reload_last_error(gateway->reloader));
+    gateway_drain(gateway);
+}
+
 static void finish(struct reloader *reloader, enum reload_status status)
 {
     struct gateway *gateway = reloader->gateway;
@@ -216,8 +233,11 @@ static void finish(struct reloader *reloader, enum reload_status status)
         .faults = &reloader->faults,
     };
     note_error(reloader, &result);
-    reload_watch_files(gateway, &reloader->faults);
-    if (status != RELOAD_UNCHANGED || reloader->answer_unchanged) {
+    if (gateway->retired)
+        end_following(gateway, &result);
+    else
+        reload_watch_files(gateway, &reloader->faults);
+    if (!gateway->retired && (status != RELOAD_UNCHANGED || reloader->answer_unchanged)) {
         struct json fields = {0};
         json_text(&fields, "kind", STR("reload"));
         reload_write_result(&result, &fields);
@@ -228,7 +248,9 @@ static void finish(struct reloader *reloader, enum reload_status status)
     diff_free(&reloader->diff);
     faults_free(&reloader->faults);
     reloader->faults = (struct faults){0};
-    if (!gateway->draining)
+    if (status == RELOAD_APPLIED)
+        handover_tell(gateway->handover, "reload");
+    if (!gateway->draining && !gateway->retired)
         notify_ready();
     reloader->busy = false;
     begin_next(reloader);
@@ -309,8 +331,10 @@ static void begin_reload(struct reloader *reloader)
     reloader->answer_unchanged = reloader->asked;
     reloader->asked = false;
     STAILQ_CONCAT(&reloader->now, &reloader->later);
-    notify_reloading();
-    watch_mark(gateway->watch);
+    if (!gateway->retired) {
+        notify_reloading();
+        watch_mark(gateway->watch);
+    }
     reloader->next = snapshot_load(gateway->config_path, &reloader->faults);
     reloader->read = reloader->next != NULL;
     if (!reloader->read) {
@@ -324,7 +348,8 @@ static void begin_reload(struct reloader *reloader)
         finish(reloader, RELOAD_UNCHANGED);
         return;
     }
-    check_fixed_keys(reloader);
+    if (!gateway->retired)
+        check_fixed_keys(reloader);
     if (reloader->faults.errors == 0)
         open_listeners(reloader);
     if (reloader->faults.errors > 0) {
@@ -332,9 +357,9 @@ static void begin_reload(struct reloader *reloader)
         finish(reloader, RELOAD_FAILED);
         return;
     }
-    reloader->next->generation = gateway->snapshot->generation + 1;
-    reloader->next->host =
-        gateway_make_host(gateway, reloader->listeners, reloader->next->config->listen_count);
+    reloader->next->generation =
+        gateway->retired ? reloader->followed : gateway->snapshot->generation + 1;
+    reloader->next->host = gateway_make_host(gateway, reloader->next->config, reloader->listeners);
     workers_prepare(gateway->workers, reloader->next, reloader->listeners, on_prepared, reloader);
 }
 
@@ -344,15 +369,23 @@ static void begin_host(struct reloader *reloader)
     reloader->busy = true;
     reloader->quiet = true;
     reloader->host_wanted = false;
-    reloader->next = snapshot_with_host(
-        gateway->snapshot,
-        gateway_make_host(gateway, gateway->listeners, gateway->snapshot->config->listen_count));
+    reloader->next =
+        snapshot_with_host(gateway->snapshot, gateway_make_host(gateway, gateway->snapshot->config,
+                                                                gateway->listeners));
     workers_prepare(gateway->workers, reloader->next, gateway->listeners, on_prepared, reloader);
 }
 
 static void begin_next(struct reloader *reloader)
 {
-    if (reloader->busy || reloader->gateway->draining)
+    if (reloader->busy)
+        return;
+    if (reloader->paused != NULL) {
+        void (*paused)(void *) = reloader->paused;
+        reloader->paused = NULL;
+        paused(reloader->paused_arg);
+        return;
+    }
+    if (reloader->held || reloader->gateway->draining)
         return;
     if (reloader->wanted)
         begin_reload(reloader);
@@ -401,6 +434,27 @@ void reload_request(struct reloader *reloader, bool asked, reload_done_fn *done,
     reloader->wanted = true;
     reloader->asked |= asked;
     begin_next(reloader);
+}
+
+void reload_pause(struct reloader *reloader, void (*paused)(void *arg), void *arg)
+{
+    reloader->held = true;
+    reloader->paused = paused;
+    reloader->paused_arg = arg;
+    begin_next(reloader);
+}
+
+void reload_resume(struct reloader *reloader)
+{
+    reloader->held = false;
+    reloader->paused = NULL;
+    begin_next(reloader);
+}
+
+void reload_follow(struct reloader *reloader, uint64_t generation)
+{
+    reloader->followed = generation;
+    reload_request(reloader, false, NULL, NULL);
 }
 
 void reload_host(struct reloader *reloader)

@@ -31,6 +31,15 @@ void reloader_free(struct reloader *reloader); /* NULL is allowed */
  * unchanged configuration is recorded too. */
 void reload_request(struct reloader *reloader, bool asked, reload_done_fn *done, void *arg);
 
+/* Between the two no reload begins; those that are requested wait. `paused` runs, perhaps within
+ * the call, when none is under way any more. */
+void reload_pause(struct reloader *reloader, void (*paused)(void *arg), void *arg);
+void reload_resume(struct reloader *reloader);
+
+/* A retired gateway takes up what its successor has put in force as `generation`: only what is
+ * open is judged by it. What it cannot take up makes it drain. */
+void reload_follow(struct reloader *reloader, uint64_t generation);
+
 /* This machine's addresses have changed: the same configuration with another view of them. */
 void reload_host(struct reloader *reloader);
 

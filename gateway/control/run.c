@@ -5,8 +5,10 @@
 #include "control/attach.h"
 #include "control/command.h"
 #include "control/confine.h"
+#include "control/handover.h"
 #include "control/notify.h"
 #include "control/reload.h"
+#include "control/starter.h"
 #include "control/watch.h"
 #include "record/log.h"
 #include "srt/cleanup.h"
@@ -19,13 +21,15 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-enum { SIGNAL_COUNT = 5 };
-static const int signals[SIGNAL_COUNT] = {SIGHUP, SIGUSR1, SIGTERM, SIGQUIT, SIGINT};
+enum { SIGNAL_COUNT = 6 };
+static const int signals[SIGNAL_COUNT] = {SIGHUP, SIGUSR1, SIGUSR2, SIGTERM, SIGQUIT, SIGINT};
 
 /* The gateway and what only its start and end concern. */
 struct run {
     struct gateway gateway;
-    int private_fd; /* -1: not private */
+    int private_fd;   /* -1: not private */
+    int take_over_fd; /* of a process whose place this one takes; -1: of none */
+    int status;       /* of exit */
     const char *audit_log;
     bool trace;
     ev_signal signal[SIGNAL_COUNT];
@@ -55,17 +59,21 @@ void gateway_record(struct gateway *gateway, struct json *fields)
 }
 
 struct guard_host *gateway_make_host(const struct gateway *gateway,
-                                     struct listener *const *listeners, size_t count)
+                                     const struct gateway_config *config,
+                                     struct listener *const *listeners)
 {
-    size_t addr_count = 0, own_count = 0;
+    size_t addr_count = 0, own_count = 0, count = config->listen_count;
     size_t admin_count = gateway->snapshot->config->admin_count;
     const struct addr *addrs = addresses_list(gateway->addresses, &addr_count);
     autofree struct config_address *own = calloc(count + admin_count + 1, sizeof(*own));
     if (own == NULL)
         abort();
-    for (size_t i = 0; i < count; i++)
-        if (listener_bound(listeners[i])->path == NULL)
-            own[own_count++] = *listener_bound(listeners[i]);
+    for (size_t i = 0; i < count; i++) {
+        const struct config_address *bound =
+            listeners[i] != NULL ? listener_bound(listeners[i]) : &config->listens[i].address;
+        if (bound->path == NULL)
+            own[own_count++] = *bound;
+    }
     own_count += admin_addresses(gateway->admin, own + own_count, admin_count);
     return snapshot_make_host(addrs, addr_count, own, own_count);
 }
@@ -86,7 +94,8 @@ void gateway_drain(struct gateway *gateway)
     if (gateway->draining)
         return;
     gateway->draining = true;
-    notify_stopping();
+    if (!gateway->retired)
+        notify_stopping();
     log_line("draining: new requests are refused, open tunnels may end");
     ev_timer_set(&run->drain_deadline, (double)gateway->snapshot->config->drain_timeout_ms / 1000.,
                  0.);
@@ -113,11 +122,16 @@ static void on_signal(struct ev_loop *loop, ev_signal *signal, int events)
     switch (signal->signum) {
     case SIGHUP:
         audit_reopen(gateway->audit);
-        if (!gateway->draining)
+        handover_tell(gateway->handover, "reopen");
+        if (!gateway->draining && !gateway->retired)
             reload_request(gateway->reloader, true, NULL, NULL);
         break;
     case SIGUSR1:
         audit_reopen(gateway->audit);
+        handover_tell(gateway->handover, "reopen");
+        break;
+    case SIGUSR2:
+        handover_begin(gateway->handover);
         break;
     case SIGINT:
         gateway_stop(gateway);
@@ -138,6 +152,8 @@ static void on_alive(void *arg)
     struct workers_stats stats;
     char status[256];
     run->pinging = false;
+    if (gateway->retired)
+        return;
     workers_stats(gateway->workers, &stats);
     snprintf(status, sizeof(status),
              "%s generation %" PRIu64 ": %" PRIu64 " connections, %" PRIu64
@@ -179,7 +195,7 @@ static void on_addresses_changed(void *arg)
 static void on_files_changed(void *arg)
 {
     struct gateway *gateway = arg;
-    if (!gateway->draining)
+    if (!gateway->draining && !gateway->retired)
         reload_request(gateway->reloader, false, NULL, NULL);
 }
 
@@ -228,6 +244,27 @@ static int load(struct run *run)
     return EXIT_DONE;
 }
 
+/* The sockets that somebody else has opened for us. */
+static int receive_sockets(struct run *run)
+{
+    struct gateway *gateway = &run->gateway;
+    struct srt_err err;
+    run->activation = activation_read(&err);
+    if (run->activation == NULL) {
+        log_line("%s", err.text);
+        return EXIT_SYSTEM;
+    }
+    if (run->take_over_fd < 0)
+        return EXIT_DONE;
+    if (handover_take(gateway->handover, run->take_over_fd, run->activation, &err) != 0) {
+        log_line("%s", err.text);
+        return EXIT_SYSTEM;
+    }
+    gateway->snapshot->generation =
+        handover_generation(gateway->handover, gateway->snapshot->config->sha256);
+    return EXIT_DONE;
+}
+
 static int open_audit(struct run *run)
 {
     struct gateway *gateway = &run->gateway;
@@ -236,6 +273,8 @@ static int open_audit(struct run *run)
     struct audit_config audit = {.path = config->audit_log,
                                  .required = config->audit_required,
                                  .squid = config->audit_format == AUDIT_SQUID};
+    if (run->take_over_fd >= 0)
+        audit.numbering_fd = handover_take_numbering(gateway->handover);
     if (run->private_fd >= 0)
         audit.path = run->audit_log != NULL ? run->audit_log : "none";
     gateway->audit_path = audit.path;
@@ -309,15 +348,10 @@ static int bind_listeners(struct run *run)
 {
     struct srt_err err;
     int status;
-    run->activation = activation_read(&err);
-    if (run->activation == NULL) {
-        log_line("%s", err.text);
-        return EXIT_SYSTEM;
-    }
     if ((status = bind_each(&run->gateway, run->activation)) != EXIT_DONE ||
         (status = open_admin(run)) != EXIT_DONE || (status = open_control(run)) != EXIT_DONE)
         return status;
-    if (activation_check(run->activation, &err) == 0)
+    if (run->take_over_fd >= 0 || activation_check(run->activation, &err) == 0)
         return EXIT_DONE;
     log_line("%s", err.text);
     return EXIT_SYSTEM;
@@ -330,7 +364,7 @@ static int watch_addresses(struct gateway *gateway)
     if (err.text[0] != '\0')
         log_line("%s", err.text);
     gateway->snapshot->host =
-        gateway_make_host(gateway, gateway->listeners, gateway->snapshot->config->listen_count);
+        gateway_make_host(gateway, gateway->snapshot->config, gateway->listeners);
     return EXIT_DONE;
 }
 
@@ -338,11 +372,16 @@ static int start_workers(struct run *run)
 {
     struct gateway *gateway = &run->gateway;
     struct srt_err err;
+    autofree struct listener **none =
+        calloc(gateway->snapshot->config->listen_count + 1, sizeof(struct listener *));
+    if (none == NULL)
+        abort();
+    /* While the place is taken they get their listeners when the other process lets go. */
     struct workers_config config = {.count = worker_count(run),
                                     .control_loop = gateway->loop,
                                     .audit = gateway->audit,
                                     .snapshot = gateway->snapshot,
-                                    .listeners = gateway->listeners,
+                                    .listeners = run->take_over_fd >= 0 ? none : gateway->listeners,
                                     .trace = run->trace,
                                     .on_denial = attach_on_denial,
                                     .arg = gateway->attach};
@@ -380,7 +419,42 @@ static void say_ready(struct run *run)
     admin_append_addresses(gateway->admin, &line);
     log_line("ready%.*s", (int)line.len, line.len > 0 ? line.data : "");
     json_free(&line);
-    tell_manager(run);
+}
+
+/* ---- taking another process's place ---- */
+
+static void on_serving(void *arg)
+{
+    struct run *run = arg;
+    activation_clean_up(run->activation);
+    activation_free(run->activation);
+    run->activation = NULL;
+    say_ready(run);
+}
+
+static void on_manager(void *arg)
+{
+    tell_manager(arg);
+}
+
+static void on_not_taken(void *arg, const char *why)
+{
+    struct run *run = arg;
+    log_line("the place of the other process is not taken: %s", why);
+    run->status = EXIT_SYSTEM;
+    gateway_stop(&run->gateway);
+}
+
+static void begin_serving(struct run *run)
+{
+    const struct handover_calls calls = {
+        .serving = on_serving, .manager = on_manager, .failed = on_not_taken, .arg = run};
+    if (run->take_over_fd >= 0) {
+        handover_stand_by(run->gateway.handover, &calls);
+    } else if (run->private_fd < 0) {
+        say_ready(run);
+        tell_manager(run);
+    }
 }
 
 static int start(struct run *run)
@@ -393,8 +467,8 @@ static int start(struct run *run)
         watch_mark(gateway->watch);
         watch_set(gateway->watch, &gateway->config_path, 1);
     }
-    if ((status = load(run)) != EXIT_DONE || (status = open_audit(run)) != EXIT_DONE ||
-        (status = bind_listeners(run)) != EXIT_DONE ||
+    if ((status = load(run)) != EXIT_DONE || (status = receive_sockets(run)) != EXIT_DONE ||
+        (status = open_audit(run)) != EXIT_DONE || (status = bind_listeners(run)) != EXIT_DONE ||
         (status = watch_addresses(gateway)) != EXIT_DONE ||
         (status = start_workers(run)) != EXIT_DONE)
         return status;
@@ -414,6 +488,8 @@ static void stop(struct run *run)
         audit_mute(gateway->audit); /* it must not wake workers that are gone */
     if (gateway->workers != NULL)
         workers_stop(gateway->workers);
+    handover_free(gateway->handover);
+    gateway->handover = NULL;
     admin_free(gateway->admin);
     attach_free(gateway->attach);
     reloader_free(gateway->reloader);
@@ -443,15 +519,31 @@ static void watch_signals(struct run *run)
     }
 }
 
+/* What comes while it ends does not change how it ends. */
 static void unwatch_signals(struct run *run)
 {
-    for (size_t i = 0; i < SIGNAL_COUNT; i++)
+    for (size_t i = 0; i < SIGNAL_COUNT; i++) {
         if (ev_is_active(&run->signal[i]))
             ev_signal_stop(run->gateway.loop, &run->signal[i]);
+        signal(signals[i], SIG_IGN);
+    }
+}
+
+/* Before anything is opened, and before the cage is closed. */
+static void prepare_handover(struct run *run)
+{
+    struct srt_err err;
+    if (run->private_fd >= 0)
+        return;
+    struct starter *starter = starter_create(&err);
+    if (starter == NULL)
+        log_line("no hand-over to a new process (USR2) will be possible: %s", err.text);
+    run->gateway.handover = handover_create(&run->gateway, starter);
 }
 
 static int serve(struct run *run)
 {
+    prepare_handover(run);
     run->gateway.loop = ev_loop_new(EVFLAG_AUTO);
     if (run->gateway.loop == NULL) {
         log_line("an event loop cannot be had: %s", strerror(errno));
@@ -470,29 +562,26 @@ static int serve(struct run *run)
     ev_timer_init(&run->alive, on_alive_due, 0., 0.);
     run->alive.data = run;
 
-    int status = start(run);
+    run->status = start(run);
     block_signals(SIG_UNBLOCK);
-    if (status == EXIT_DONE) {
-        if (run->private_fd < 0)
-            say_ready(run);
+    if (run->status == EXIT_DONE) {
+        begin_serving(run);
         ev_run(run->gateway.loop, 0);
     }
     stop(run);
     unwatch_signals(run);
     ev_loop_destroy(run->gateway.loop);
-    return status;
+    return run->status;
 }
 
 int command_run(const struct command *self, int argc, char **argv)
 {
     static const struct option longs[] = {
-        {"config", required_argument, NULL, 'c'},
-        {"private", required_argument, NULL, 'p'},
-        {"audit-log", required_argument, NULL, 'a'},
-        {"trace", no_argument, NULL, 't'},
-        COMMAND_COMMON_OPTIONS,
+        {"config", required_argument, NULL, 'c'},    {"private", required_argument, NULL, 'p'},
+        {"take-over", required_argument, NULL, 'o'}, {"audit-log", required_argument, NULL, 'a'},
+        {"trace", no_argument, NULL, 't'},           COMMAND_COMMON_OPTIONS,
     };
-    struct run run = {.private_fd = -1};
+    struct run run = {.private_fd = -1, .take_over_fd = -1};
     uint64_t fd;
     for (int option; (option = command_option(self, argc, argv, "c:hV", longs)) != -1;) {
         switch (option) {
@@ -503,6 +592,11 @@ int command_run(const struct command *self, int argc, char **argv)
             if (!value_uint(str_of(optarg), 65535, &fd) || fcntl((int)fd, F_GETFD) < 0)
                 return command_misused(self, "--private %s: not an open descriptor", optarg);
             run.private_fd = (int)fd;
+            break;
+        case 'o':
+            if (!value_uint(str_of(optarg), 65535, &fd) || fcntl((int)fd, F_SETFD, FD_CLOEXEC) != 0)
+                return command_misused(self, "--take-over %s: not an open descriptor", optarg);
+            run.take_over_fd = (int)fd;
             break;
         case 'a':
             run.audit_log = optarg;
@@ -515,6 +609,8 @@ int command_run(const struct command *self, int argc, char **argv)
         return command_misused(self, "unexpected word '%s'", argv[optind]);
     if (run.private_fd >= 0 && run.gateway.config_path != NULL)
         return command_misused(self, "a private gateway has no configuration file");
+    if (run.private_fd >= 0 && run.take_over_fd >= 0)
+        return command_misused(self, "a private gateway takes nobody's place");
     if (run.private_fd < 0 && run.audit_log != NULL)
         return command_misused(self, "--audit-log is for --private; a configuration names its own");
     if (run.private_fd < 0 && run.gateway.config_path == NULL)

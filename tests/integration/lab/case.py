@@ -116,10 +116,10 @@ class LabCase(unittest.TestCase):
                 f"[policy main]\n{lines_of('allow', allow)}{lines_of('deny', deny)}{excepted}{policy}\n"
                 f"{more}\n")
 
-    def gateway(self, config=None, user=None, wrapper=(), **parts):
+    def gateway(self, config=None, user=None, wrapper=(), program=None, **parts):
         """A running gateway, from a whole configuration or from the parts of config()."""
         made = gateway_module.Gateway(self.directory, config if config is not None else self.config(**parts),
-                                      user=user, wrapper=wrapper)
+                                      user=user, wrapper=wrapper, program=program)
         self.addCleanup(made.stop)
         try:
             return made.start()

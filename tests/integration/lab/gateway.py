@@ -1,5 +1,6 @@
 """The gateway under test: a real process with a configuration of its own."""
 
+import ctypes
 import http.client
 import json
 import os
@@ -46,13 +47,54 @@ def environment():
     return env
 
 
+class Successor:
+    """A gateway that another one started (USR2): nobody's child but ours, since we are its subreaper.
+    As much of Popen as is needed here."""
+
+    def __init__(self, pid, stderr):
+        self.pid, self.stderr, self.returncode = pid, stderr, None
+
+    def _ended(self, options):
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, options)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def poll(self):
+        return self._ended(os.WNOHANG)
+
+    def wait(self, timeout):
+        if self.returncode is not None:
+            return self.returncode
+        fd = os.pidfd_open(self.pid)
+        try:
+            if not select.select([fd], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(self.pid, timeout)
+        finally:
+            os.close(fd)
+        return self._ended(0)
+
+    def send_signal(self, number):
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+
+def adopt_orphans():
+    pr_set_child_subreaper = 36
+    if ctypes.CDLL(None, use_errno=True).prctl(pr_set_child_subreaper, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
 class Gateway:
     """Started by start(); `addresses` maps a listener's name to what it was bound to.
 
     stop() is part of every test: it fails when the process died earlier, does not end after TERM, ends
     with a status other than 0, or a sanitizer had something to say."""
 
-    def __init__(self, directory, config, user=None, wrapper=(), arguments=()):
+    def __init__(self, directory, config, user=None, wrapper=(), arguments=(), program=None):
+        self.program = program
+        self.predecessors = []
         self.directory = str(directory)
         self.config_path = os.path.join(self.directory, "gateway.ini")
         self.audit_path = os.path.join(self.directory, "audit.jsonl")
@@ -81,7 +123,7 @@ class Gateway:
         os.replace(fresh, self.config_path)
 
     def start(self):
-        program = binary()
+        program = self.program or binary()
         options = {}
         if self.user is not None:
             # The build tree may be out of an ordinary user's reach.
@@ -141,6 +183,33 @@ class Gateway:
     def send_signal(self, number):
         self.process.send_signal(number)
 
+    def hand_over(self):
+        """USR2: from here on the new process is meant. The old one is in `predecessors`."""
+        adopt_orphans()
+        after = self.stderr_lines()
+        self.send_signal(signal.SIGUSR2)
+        said = self.wait_for_stderr(lambda line: "handed over to process" in line
+                                    or "hand-over failed" in line, after)
+        found = re.search(r"handed over to process (\d+)", said)
+        if found is None:
+            raise AssertionError(said)
+        self.predecessors.append(self.process)
+        self.process = Successor(int(found[1]), self.process.stderr)
+        return self.predecessors[-1]
+
+    def _stop_predecessors(self):
+        for process in self.predecessors:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+            try:
+                status = process.wait(PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGABRT)
+                process.wait(PATIENCE_S)
+                raise GatewayDied(f"a predecessor did not end:\n{self.stderr()}") from None
+            if status != 0:
+                raise GatewayDied(f"a predecessor ended with {status}:\n{self.stderr()}")
+
     def alive(self):
         return self.process is not None and self.process.poll() is None
 
@@ -160,6 +229,7 @@ class Gateway:
             self.process.send_signal(signal.SIGABRT)
             self.process.wait(PATIENCE_S)
             raise GatewayDied(f"did not end after signal {number}:\n{self.stderr()}") from None
+        self._stop_predecessors()
         with self._heard:
             self._heard.wait_for(lambda: None in self._stderr, PATIENCE_S)
         self.process.stderr.close()

@@ -1,0 +1,397 @@
+#include "control/attach_move.h"
+
+#include "control/handover.h"
+#include "control/launch.h"
+#include "control/terms.h"
+#include "record/log.h"
+#include "srt/cleanup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const double attach_again_within_s = 10;
+
+static char *copy(const char *text)
+{
+    char *made = text != NULL ? strdup(text) : NULL;
+    if (text != NULL && made == NULL)
+        abort();
+    return made;
+}
+
+/* ---- freezing ---- */
+
+static bool is_updating(const struct attach_server *server)
+{
+    const struct launch *launch;
+    TAILQ_FOREACH(launch, &server->attached, link)
+    if (launch->state == LAUNCH_UPDATING)
+        return true;
+    return false;
+}
+
+void launch_check_frozen(struct attach_server *server)
+{
+    void (*frozen)(void *) = server->on_frozen;
+    if (frozen == NULL || is_updating(server))
+        return;
+    server->on_frozen = NULL;
+    frozen(server->frozen_arg);
+}
+
+static void stop_watching(struct attach_server *server, struct launch *launch)
+{
+    if (launch->state == LAUNCH_REFUSED || launch->fd < 0)
+        return;
+    ev_io_stop(server->gateway->loop, &launch->io);
+    ev_timer_stop(server->gateway->loop, &launch->deadline);
+}
+
+void attach_freeze(struct attach_server *server, void (*frozen)(void *arg), void *arg)
+{
+    struct launch *launch;
+    server->frozen = true;
+    server->on_frozen = frozen;
+    server->frozen_arg = arg;
+    ev_timer_stop(server->gateway->loop, &server->accept_pause);
+    if (server->listener != NULL)
+        ev_io_stop(server->gateway->loop, &server->acceptable);
+    TAILQ_FOREACH(launch, &server->waiting, link)
+    stop_watching(server, launch);
+    TAILQ_FOREACH(launch, &server->attached, link)
+    stop_watching(server, launch);
+    launch_check_frozen(server);
+}
+
+/* The sandbox of a launcher that came from another process. */
+static void begin(struct launch *launch)
+{
+    struct sandbox_config config = {.name = launch->name,
+                                    .client = launch->client,
+                                    .uid = launch->uid,
+                                    .pid = launch->pid,
+                                    .policy = launch->policy,
+                                    .narrowing = steal_ptr(launch->narrowing),
+                                    .listener_count = launch->listener_count,
+                                    .owner = launch};
+    for (size_t i = 0; i < launch->listener_count; i++)
+        config.listeners[i] = listener_take(launch->listeners[i]);
+    launch->sandbox = sandbox_attach(launch->server->gateway->workers, &config);
+}
+
+static void go_on(struct launch *launch)
+{
+    struct ev_loop *loop = launch->server->gateway->loop;
+    if (launch->state == LAUNCH_REFUSED || launch->fd < 0)
+        return;
+    if (launch->received && launch->state == LAUNCH_ATTACHED)
+        begin(launch);
+    launch->received = false;
+    if (launch->state == LAUNCH_WAITING) {
+        ev_timer_set(&launch->deadline, attach_again_within_s, 0.);
+        ev_timer_start(loop, &launch->deadline);
+    }
+    if (launch_flush(launch))
+        (void)launch_handle_frames(launch);
+}
+
+void attach_thaw(struct attach_server *server)
+{
+    struct launch *launch, *next;
+    if (!server->frozen)
+        return;
+    server->frozen = server->given = false;
+    server->on_frozen = NULL;
+    for (launch = TAILQ_FIRST(&server->attached); launch != NULL; launch = next) {
+        next = TAILQ_NEXT(launch, link);
+        go_on(launch);
+    }
+    for (launch = TAILQ_FIRST(&server->waiting); launch != NULL; launch = next) {
+        next = TAILQ_NEXT(launch, link);
+        go_on(launch);
+    }
+    if (server->listener != NULL)
+        ev_io_start(server->gateway->loop, &server->acceptable);
+}
+
+const struct listener *attach_listener(const struct attach_server *server)
+{
+    return server->listener;
+}
+
+void attach_claim(struct attach_server *server)
+{
+    if (server->listener != NULL)
+        listener_claim(server->listener);
+}
+
+/* ---- sending ---- */
+
+static void write_state(const struct launch *launch, struct json *message)
+{
+    json_bool(message, "attached", launch->state == LAUNCH_ATTACHED);
+    json_text(message, "name", str_of(launch->name));
+    json_text(message, "client", str_of(launch->client));
+    json_text(message, "policy", str_of(launch->policy));
+    json_number(message, "since", launch->attached_ms);
+    json_number(message, "missed", (int64_t)launch->missed);
+    json_number(
+        message, "listeners",
+        (int64_t)(launch->state == LAUNCH_ATTACHED ? launch->listener_count : launch->fd_count));
+    json_bool(message, "narrowed", launch->network != NULL);
+    json_number(message, "in", (int64_t)launch->in.len);
+    json_number(message, "out", (int64_t)(launch->out.len - launch->out_sent));
+}
+
+static int make_bytes(const struct launch *launch)
+{
+    struct json bytes = {0};
+    json_append(&bytes, (struct str){launch->in.data, launch->in.len});
+    json_append(&bytes, (struct str){launch->out.data + launch->out_sent,
+                                     launch->out.len - launch->out_sent});
+    int fd = parcel_make((struct str){bytes.data, bytes.len});
+    json_free(&bytes);
+    return fd;
+}
+
+/* Its descriptors are, in order: the connection, the listeners (or what came for an attach message
+ * that is not whole yet), the bytes, and what narrows it if anything does. */
+static bool send_launch(struct launch *launch, struct channel *channel)
+{
+    int fds[CHANNEL_FDS_MAX];
+    size_t count = 0;
+    struct json message = channel_compose("launch");
+    write_state(launch, &message);
+    fds[count++] = launch->fd;
+    for (size_t i = 0; launch->state == LAUNCH_ATTACHED && i < launch->listener_count; i++)
+        fds[count++] = listener_fd(launch->listeners[i]);
+    for (size_t i = 0; launch->state == LAUNCH_WAITING && i < launch->fd_count; i++)
+        fds[count++] = launch->fds[i];
+    autoclose int bytes = make_bytes(launch);
+    autoclose int network = launch->network != NULL ? parcel_make(str_of(launch->network)) : -1;
+    if (bytes < 0 || (launch->network != NULL && network < 0)) {
+        json_free(&message);
+        return false;
+    }
+    fds[count++] = bytes;
+    if (network >= 0)
+        fds[count++] = network;
+    launch->given = launch->out.len;
+    return channel_send(channel, &message, fds, count, CHANNEL_PATIENCE_MS);
+}
+
+static bool is_to_move(const struct launch *launch)
+{
+    return launch->state == LAUNCH_WAITING || launch->state == LAUNCH_ATTACHED;
+}
+
+bool attach_send(struct attach_server *server, struct channel *channel)
+{
+    struct launch *launch;
+    bool sent = true;
+    server->given = true;
+    TAILQ_FOREACH(launch, &server->waiting, link)
+    sent = sent && (!is_to_move(launch) || send_launch(launch, channel));
+    TAILQ_FOREACH(launch, &server->attached, link)
+    sent = sent && (!is_to_move(launch) || send_launch(launch, channel));
+    return sent;
+}
+
+/* ---- receiving ---- */
+
+static int take_bytes(struct launch *launch, int fd, int64_t in_len, int64_t out_len)
+{
+    struct json bytes = {0};
+    int result = -1;
+    if (parcel_open(fd, &bytes) && in_len >= 0 && out_len >= 0 &&
+        (uint64_t)in_len + (uint64_t)out_len == bytes.len) {
+        frames_add(&launch->in, (struct str){bytes.data, (size_t)in_len});
+        json_append(&launch->out, (struct str){bytes.data + in_len, (size_t)out_len});
+        launch->server->in_bytes += (size_t)in_len;
+        result = 0;
+    }
+    json_free(&bytes);
+    return result;
+}
+
+static int take_listeners(struct launch *launch, struct channel_message *message,
+                          struct srt_err *err)
+{
+    const int64_t count = channel_number(message, "listeners");
+    for (int64_t i = 0; i < count && i < ATTACH_MAX_LISTENERS; i++) {
+        const int fd = channel_take_fd(message);
+        if (launch->state == LAUNCH_WAITING) {
+            launch->fds[launch->fd_count++] = fd;
+            continue;
+        }
+        if (!launch_socket_cookie(fd, &launch->cookies[launch->cookie_count++]))
+            return srt_err_set(err, "it is no socket");
+        struct listener *listener = listener_adopt(fd, err);
+        if (listener == NULL)
+            return -1;
+        launch->listeners[launch->listener_count++] = listener;
+    }
+    return 0;
+}
+
+static int take_network(struct launch *launch, int fd, struct srt_err *err)
+{
+    struct json network = {0};
+    if (!parcel_open(fd, &network))
+        return srt_err_set(err, "what narrows it cannot be read");
+    launch->network = strndup(network.data, network.len);
+    json_free(&network);
+    if (launch->network == NULL)
+        abort();
+    return terms_narrowing(false, launch->network, &launch->narrowing, err);
+}
+
+static int fill(struct launch *launch, struct channel_message *message, struct srt_err *err)
+{
+    launch->client = copy(channel_text(message, "client"));
+    launch->policy = copy(channel_text(message, "policy"));
+    launch->attached_ms = channel_number(message, "since");
+    launch->missed = (uint64_t)channel_number(message, "missed");
+    if (take_listeners(launch, message, err) != 0)
+        return -1;
+    if (take_bytes(launch, channel_take_fd(message), channel_number(message, "in"),
+                   channel_number(message, "out")) != 0)
+        return srt_err_set(err, "what its launcher has said is incomplete");
+    return channel_flag(message, "narrowed") ? take_network(launch, channel_take_fd(message), err)
+                                             : 0;
+}
+
+int attach_receive(struct attach_server *server, struct channel_message *message,
+                   struct srt_err *err)
+{
+    struct srt_err why;
+    const char *name = channel_text(message, "name");
+    const bool attached = channel_flag(message, "attached");
+    const int fd = channel_take_fd(message);
+    if (fd < 0 || (attached && name == NULL))
+        return srt_err_set(err, "a launcher came incomplete");
+    struct launch *launch = launch_add(server, fd);
+    stop_watching(server, launch);
+    launch->received = true;
+    launch->name = copy(name);
+    if (attached)
+        launch_move_to(launch, LAUNCH_ATTACHED);
+    if (fill(launch, message, &why) == 0)
+        return 0;
+    return srt_err_set(err, "sandbox %s: %.900s", name != NULL ? name : "(none yet)", why.text);
+}
+
+/* ---- retired ---- */
+
+/* What was said after the state had been sent: whole frames, which are denials. */
+static void pass_on_rest(struct launch *launch)
+{
+    struct frames rest = {0};
+    struct str json;
+    frames_add(&rest,
+               (struct str){launch->out.data + launch->given, launch->out.len - launch->given});
+    while (frames_peek(&rest, &json) == FRAME_WHOLE) {
+        (void)handover_denial(launch->server->gateway->handover, launch->name, json);
+        frames_drop(&rest);
+    }
+    frames_free(&rest);
+}
+
+void attach_retire(struct attach_server *server)
+{
+    struct launch *launch, *next;
+    for (launch = TAILQ_FIRST(&server->waiting); launch != NULL; launch = next) {
+        next = TAILQ_NEXT(launch, link);
+        if (!is_to_move(launch))
+            continue;
+        launch_close(launch);
+        launch_free(launch);
+    }
+    TAILQ_FOREACH(launch, &server->attached, link)
+    {
+        if (!is_to_move(launch))
+            continue;
+        if (launch->out.len > launch->given)
+            pass_on_rest(launch);
+        launch_close(launch);
+        launch_release_listeners(launch);
+        launch->moved = true;
+        launch_move_to(launch, LAUNCH_MOVED);
+    }
+    listener_release(server->listener);
+    server->listener = NULL;
+}
+
+static struct launch *find_moved(struct attach_server *server, const char *sandbox)
+{
+    struct launch *launch;
+    TAILQ_FOREACH(launch, &server->attached, link)
+    if (launch->state == LAUNCH_MOVED && strcmp(launch->name, sandbox) == 0)
+        return launch;
+    return NULL;
+}
+
+void attach_end(struct attach_server *server, const char *sandbox)
+{
+    struct launch *launch = find_moved(server, sandbox);
+    if (launch != NULL)
+        launch_end(launch);
+}
+
+void attach_end_all(struct attach_server *server)
+{
+    struct launch *launch, *next;
+    for (launch = TAILQ_FIRST(&server->attached); launch != NULL; launch = next) {
+        next = TAILQ_NEXT(launch, link);
+        if (launch->state == LAUNCH_MOVED)
+            launch_end(launch);
+    }
+}
+
+static void on_narrowed(void *arg)
+{
+    const struct launch *launch = arg;
+    handover_updated(launch->server->gateway->handover, launch->name);
+}
+
+void attach_narrow(struct attach_server *server, const char *sandbox, struct str network)
+{
+    struct launch *launch = find_moved(server, sandbox);
+    struct policy *narrowing = NULL;
+    struct srt_err err;
+    if (launch == NULL) {
+        handover_updated(server->gateway->handover, sandbox);
+        return;
+    }
+    autofree char *text = network.len > 0 ? strndup(network.p, network.len) : NULL;
+    if (terms_narrowing(false, text, &narrowing, &err) == 0) {
+        sandbox_update(launch->sandbox, narrowing, on_narrowed, launch);
+        return;
+    }
+    log_line("what is open of %s is cut, since what narrows it cannot be read: %s", sandbox,
+             err.text);
+    launch_end(launch);
+    handover_updated(server->gateway->handover, sandbox);
+}
+
+/* ---- their successor ---- */
+
+void attach_pass_denial(struct attach_server *server, const char *sandbox, struct str message)
+{
+    struct launch *launch = launch_find(server, sandbox);
+    if (launch == NULL || launch->fd < 0)
+        return;
+    if (launch->out.len - launch->out_sent >= OUT_MAX) {
+        launch->missed++;
+        return;
+    }
+    frame_write(&launch->out, message);
+    (void)launch_flush(launch);
+}
+
+void attach_on_updated_elsewhere(struct attach_server *server, const char *sandbox)
+{
+    struct launch *launch = launch_find(server, sandbox);
+    if (launch != NULL)
+        launch_updated(launch);
+}

@@ -1,0 +1,681 @@
+#include "control/handover.h"
+
+#include "control/admin.h"
+#include "control/attach_move.h"
+#include "control/channel.h"
+#include "control/notify.h"
+#include "control/reload.h"
+#include "control/starter.h"
+#include "record/log.h"
+#include "srt/cleanup.h"
+
+#include <errno.h>
+#include <ev.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+
+enum { VERSION = 1 };
+static const double ready_within_s = 60; /* also for lists of millions of names */
+static const double reason_within_s = 5;
+static const double last_words_s = 2.5; /* a connection's linger (transport/farewell.h), and some */
+
+enum stage {
+    STAGE_IDLE,
+    STAGE_PAUSING,  /* a reload that is under way ends first */
+    STAGE_STARTED,  /* the new process reads its configuration */
+    STAGE_FREEZING, /* it is ready; updates of sandboxes that are under way end first */
+    STAGE_GIVEN,    /* it was told to go */
+    STAGE_ENDED,    /* it has ended, and the starter will say how */
+    STAGE_RETIRED,  /* it serves, and this process does no more */
+    STAGE_TAKING,   /* this process is the new one, and not told to go yet */
+};
+
+/* One that has retired before us, and what it was asked and has not answered. */
+struct inquiry {
+    STAILQ_ENTRY(inquiry) link;
+    char *sandbox;
+};
+
+struct predecessor {
+    LIST_ENTRY(predecessor) link;
+    struct handover *handover;
+    struct channel *channel;
+    STAILQ_HEAD(, inquiry) inquiries;
+};
+
+struct handover {
+    struct gateway *gateway;
+    struct starter *starter;
+    enum stage stage;
+    struct channel *other; /* the new process, or the old one while its place is taken */
+    ev_timer limit;        /* of the stage; once retired, when those that are idle have to go */
+    ev_timer last_words;
+    LIST_HEAD(, predecessor) predecessors;
+
+    /* Of a process that takes a place. */
+    int numbering_fd;
+    uint64_t generation;
+    char sha256[65];
+    struct handover_calls calls;
+};
+
+static char *copy(const char *text)
+{
+    char *made = strdup(text);
+    if (made == NULL)
+        abort();
+    return made;
+}
+
+/* ---- those that have retired before us ---- */
+
+static void free_predecessor(struct predecessor *predecessor)
+{
+    struct inquiry *inquiry;
+    LIST_REMOVE(predecessor, link);
+    while ((inquiry = STAILQ_FIRST(&predecessor->inquiries)) != NULL) {
+        STAILQ_REMOVE_HEAD(&predecessor->inquiries, link);
+        free(inquiry->sandbox);
+        free(inquiry);
+    }
+    channel_free(predecessor->channel);
+    free(predecessor);
+}
+
+/* Whatever it would have answered, nothing of that sandbox is open there any more. */
+static void lose_predecessor(struct predecessor *predecessor)
+{
+    struct attach_server *attach = predecessor->handover->gateway->attach;
+    struct inquiry *inquiry;
+    channel_deafen(predecessor->channel);
+    while ((inquiry = STAILQ_FIRST(&predecessor->inquiries)) != NULL) {
+        STAILQ_REMOVE_HEAD(&predecessor->inquiries, link);
+        attach_on_updated_elsewhere(attach, inquiry->sandbox);
+        free(inquiry->sandbox);
+        free(inquiry);
+    }
+    free_predecessor(predecessor);
+}
+
+static void hear_answer(struct predecessor *predecessor, const char *sandbox)
+{
+    struct inquiry *inquiry;
+    STAILQ_FOREACH(inquiry, &predecessor->inquiries, link)
+    if (strcmp(inquiry->sandbox, sandbox) == 0)
+        break;
+    if (inquiry == NULL)
+        return;
+    STAILQ_REMOVE(&predecessor->inquiries, inquiry, inquiry, link);
+    attach_on_updated_elsewhere(predecessor->handover->gateway->attach, sandbox);
+    free(inquiry->sandbox);
+    free(inquiry);
+}
+
+static void on_predecessor(void *arg, struct channel_message *message)
+{
+    struct predecessor *predecessor = arg;
+    struct handover *handover = predecessor->handover;
+    if (message == NULL) {
+        lose_predecessor(predecessor);
+        return;
+    }
+    const char *sandbox = channel_text(message, "sandbox");
+    const char *text = channel_text(message, "message");
+    if (channel_is(message, "updated") && sandbox != NULL)
+        hear_answer(predecessor, sandbox);
+    else if (channel_is(message, "denial") && sandbox != NULL && text != NULL)
+        attach_pass_denial(handover->gateway->attach, sandbox, str_of(text));
+    else if (channel_is(message, "retired") && handover->calls.manager != NULL)
+        handover->calls.manager(handover->calls.arg);
+}
+
+static struct predecessor *add_predecessor(struct handover *handover, struct channel *channel)
+{
+    struct predecessor *predecessor = calloc(1, sizeof(*predecessor));
+    if (predecessor == NULL)
+        abort();
+    predecessor->handover = handover;
+    predecessor->channel = channel;
+    STAILQ_INIT(&predecessor->inquiries);
+    LIST_INSERT_HEAD(&handover->predecessors, predecessor, link);
+    return predecessor;
+}
+
+/* One that does not listen is cut off, which ends its sandboxes there. False: it was. */
+static bool tell(struct predecessor *predecessor, struct json *message, const int *fds,
+                 size_t count)
+{
+    if (channel_send(predecessor->channel, message, fds, count, CHANNEL_PATIENCE_MS))
+        return true;
+    lose_predecessor(predecessor);
+    return false;
+}
+
+void handover_tell(struct handover *handover, const char *what)
+{
+    struct predecessor *predecessor, *next;
+    if (handover == NULL)
+        return;
+    for (predecessor = LIST_FIRST(&handover->predecessors); predecessor != NULL;
+         predecessor = next) {
+        next = LIST_NEXT(predecessor, link);
+        struct json message = channel_compose(what);
+        json_number(&message, "generation", (int64_t)handover->gateway->snapshot->generation);
+        tell(predecessor, &message, NULL, 0);
+    }
+}
+
+void handover_detach(struct handover *handover, const char *sandbox)
+{
+    struct predecessor *predecessor, *next;
+    if (handover == NULL)
+        return;
+    for (predecessor = LIST_FIRST(&handover->predecessors); predecessor != NULL;
+         predecessor = next) {
+        next = LIST_NEXT(predecessor, link);
+        struct json message = channel_compose("detach");
+        json_text(&message, "sandbox", str_of(sandbox));
+        tell(predecessor, &message, NULL, 0);
+    }
+}
+
+unsigned handover_update(struct handover *handover, const char *sandbox, const char *network)
+{
+    struct predecessor *predecessor, *next;
+    unsigned told = 0;
+    if (handover == NULL)
+        return 0;
+    for (predecessor = LIST_FIRST(&handover->predecessors); predecessor != NULL;
+         predecessor = next) {
+        next = LIST_NEXT(predecessor, link);
+        struct json message = channel_compose("update");
+        json_text(&message, "sandbox", str_of(sandbox));
+        autoclose int parcel = network != NULL ? parcel_make(str_of(network)) : -1;
+        if (!tell(predecessor, &message, &parcel, parcel >= 0))
+            continue;
+        struct inquiry *inquiry = calloc(1, sizeof(*inquiry));
+        if (inquiry == NULL)
+            abort();
+        inquiry->sandbox = copy(sandbox);
+        STAILQ_INSERT_TAIL(&predecessor->inquiries, inquiry, link);
+        told++;
+    }
+    return told;
+}
+
+bool handover_denial(struct handover *handover, const char *sandbox, struct str message)
+{
+    struct json told = channel_compose("denial");
+    json_text(&told, "sandbox", str_of(sandbox));
+    json_text(&told, "message", message);
+    if (handover->other != NULL && channel_send(handover->other, &told, NULL, 0, 0))
+        return true;
+    json_free(&told);
+    return false;
+}
+
+void handover_updated(struct handover *handover, const char *sandbox)
+{
+    if (handover->other == NULL)
+        return;
+    struct json message = channel_compose("updated");
+    json_text(&message, "sandbox", str_of(sandbox));
+    (void)channel_send(handover->other, &message, NULL, 0, CHANNEL_PATIENCE_MS);
+}
+
+/* ---- giving ---- */
+
+static void record(struct handover *handover, const char *result, const char *message)
+{
+    struct json fields = {0};
+    json_text(&fields, "kind", STR("admin"));
+    json_text(&fields, "action", STR("hand-over"));
+    json_text(&fields, "target", STR_NULL);
+    json_text(&fields, "peer", STR("signal"));
+    json_text(&fields, "result", str_of(result));
+    json_text(&fields, "message", str_of(message));
+    gateway_record(handover->gateway, &fields);
+}
+
+/* Everything is as it was before the signal. */
+static void fail(struct handover *handover, const char *why)
+{
+    struct gateway *gateway = handover->gateway;
+    ev_timer_stop(gateway->loop, &handover->limit);
+    channel_free(handover->other);
+    handover->other = NULL;
+    if (handover->stage != STAGE_PAUSING)
+        starter_release(handover->starter);
+    handover->stage = STAGE_IDLE;
+    log_line("hand-over failed, this process goes on: %s", why);
+    record(handover, "failed", why);
+    attach_thaw(gateway->attach);
+    admin_pause(gateway->admin, false);
+    reload_resume(gateway->reloader);
+}
+
+static void set_limit(struct handover *handover, double seconds)
+{
+    ev_timer_stop(handover->gateway->loop, &handover->limit);
+    ev_timer_set(&handover->limit, seconds, 0.);
+    ev_timer_start(handover->gateway->loop, &handover->limit);
+}
+
+static void on_limit(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    struct handover *handover = timer->data;
+    (void)loop;
+    (void)events;
+    if (handover->stage == STAGE_RETIRED)
+        workers_hurry(handover->gateway->workers);
+    else
+        fail(handover, handover->stage == STAGE_ENDED ? "the new process ended"
+                                                      : "the new process was not ready in time");
+}
+
+static void on_new_ended(void *arg, const char *text)
+{
+    struct handover *handover = arg;
+    fail(handover, text);
+}
+
+static bool offer(struct handover *handover, const char *kind, const char *name,
+                  const struct listener *listener)
+{
+    struct json message = channel_compose("listener");
+    json_text(&message, "kind", str_of(kind));
+    json_text(&message, "name", str_of(name));
+    json_bool(&message, "own", listener_is_own(listener));
+    const int fd = listener_fd(listener);
+    return channel_send(handover->other, &message, &fd, 1, CHANNEL_PATIENCE_MS);
+}
+
+static void offer_admin(void *arg, const struct listener *listener)
+{
+    (void)offer(arg, "admin", "admin", listener);
+}
+
+static void send_offers(struct handover *handover)
+{
+    const struct gateway *gateway = handover->gateway;
+    const struct gateway_config *config = gateway->snapshot->config;
+    const struct listener *control = attach_listener(gateway->attach);
+    char digest[65];
+    struct json begin = channel_compose("begin");
+    json_number(&begin, "generation", (int64_t)gateway->snapshot->generation);
+    json_text(&begin, "sha256", str_of(reload_hex(digest, config->sha256)));
+    const int numbering = audit_numbering_fd(gateway->audit);
+    bool sent = channel_send(handover->other, &begin, &numbering, 1, CHANNEL_PATIENCE_MS);
+    for (size_t i = 0; i < config->listen_count; i++)
+        sent = sent && offer(handover, "listen", config->listens[i].name, gateway->listeners[i]);
+    if (control != NULL)
+        sent = sent && offer(handover, "control", "control", control);
+    admin_offer(gateway->admin, offer_admin, handover);
+    struct json end = channel_compose("end");
+    if (!channel_send(handover->other, &end, NULL, 0, CHANNEL_PATIENCE_MS) || !sent)
+        fail(handover, "the new process does not take the listeners");
+}
+
+static bool send_predecessors(struct handover *handover)
+{
+    struct predecessor *predecessor;
+    bool sent = true;
+    LIST_FOREACH(predecessor, &handover->predecessors, link)
+    {
+        struct json message = channel_compose("predecessor");
+        const int fd = channel_fd(predecessor->channel);
+        sent = sent && channel_send(handover->other, &message, &fd, 1, CHANNEL_PATIENCE_MS);
+    }
+    return sent;
+}
+
+/* No launcher is being read, none is written to: what they and their sandboxes are does not
+ * change. */
+static void on_frozen(void *arg)
+{
+    struct handover *handover = arg;
+    struct gateway *gateway = handover->gateway;
+    struct json go = channel_compose("go");
+    if (!attach_send(gateway->attach, handover->other) || !send_predecessors(handover)) {
+        json_free(&go);
+        fail(handover, "the new process does not take the sandboxes");
+        return;
+    }
+    handover->stage = STAGE_GIVEN;
+    (void)channel_send(handover->other, &go, NULL, 0, CHANNEL_PATIENCE_MS);
+}
+
+static void on_last_words(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    struct handover *handover = timer->data;
+    (void)loop;
+    (void)events;
+    gateway_stop(handover->gateway);
+}
+
+static void on_nobody_left(void *arg)
+{
+    struct handover *handover = arg;
+    log_line("nothing is open any more in the process that has handed over");
+    ev_timer_start(handover->gateway->loop, &handover->last_words);
+}
+
+static void on_workers_retired(void *arg)
+{
+    struct handover *handover = arg;
+    struct gateway *gateway = handover->gateway;
+    for (size_t i = 0; i < gateway->snapshot->config->listen_count; i++) {
+        listener_release(gateway->listeners[i]);
+        gateway->listeners[i] = NULL;
+    }
+    workers_await_end(gateway->workers, on_nobody_left, handover);
+    reload_resume(gateway->reloader);
+}
+
+static void retire(struct handover *handover, int pid)
+{
+    struct gateway *gateway = handover->gateway;
+    handover->stage = STAGE_RETIRED;
+    gateway->retired = true;
+    starter_release(handover->starter);
+    notify_main_pid(pid);
+    record(handover, "ok", NULL);
+    struct json message = channel_compose("retired");
+    (void)channel_send(handover->other, &message, NULL, 0, CHANNEL_PATIENCE_MS);
+    while (!LIST_EMPTY(&handover->predecessors))
+        free_predecessor(LIST_FIRST(&handover->predecessors));
+    admin_retire(gateway->admin);
+    attach_retire(gateway->attach);
+    workers_retire(gateway->workers, on_workers_retired, handover);
+    set_limit(handover, (double)gateway->snapshot->config->drain_timeout_ms / 1000.);
+    log_line("handed over to process %d; what is open here is served to its end", pid);
+}
+
+/* Nobody is left who would say that a sandbox has ended. */
+static void on_successor_gone(struct handover *handover)
+{
+    channel_free(handover->other);
+    handover->other = NULL;
+    log_line("the process that took over has ended");
+    attach_end_all(handover->gateway->attach);
+    gateway_drain(handover->gateway);
+}
+
+static void hear_successor(struct handover *handover, struct channel_message *message)
+{
+    struct gateway *gateway = handover->gateway;
+    const char *sandbox = channel_text(message, "sandbox");
+    if (channel_is(message, "reload")) {
+        reload_follow(gateway->reloader, (uint64_t)channel_number(message, "generation"));
+    } else if (channel_is(message, "reopen")) {
+        audit_reopen(gateway->audit);
+    } else if (channel_is(message, "detach") && sandbox != NULL) {
+        attach_end(gateway->attach, sandbox);
+    } else if (channel_is(message, "update") && sandbox != NULL) {
+        struct json network = {0};
+        const int parcel = channel_take_fd(message);
+        if (parcel >= 0 && !parcel_open(parcel, &network))
+            attach_end(gateway->attach, sandbox);
+        else
+            attach_narrow(gateway->attach, sandbox, (struct str){network.data, network.len});
+        json_free(&network);
+    }
+}
+
+static void on_successor(void *arg, struct channel_message *message)
+{
+    struct handover *handover = arg;
+    if (message == NULL && handover->stage == STAGE_RETIRED) {
+        on_successor_gone(handover);
+    } else if (message == NULL) {
+        handover->stage = STAGE_ENDED;
+        set_limit(handover, reason_within_s);
+    } else if (handover->stage == STAGE_RETIRED) {
+        hear_successor(handover, message);
+    } else if (channel_is(message, "hello") && channel_number(message, "version") != VERSION) {
+        fail(handover, "the new process takes over in another way");
+    } else if (channel_is(message, "hello")) {
+        send_offers(handover);
+    } else if (channel_is(message, "ready")) {
+        handover->stage = STAGE_FREEZING;
+        admin_pause(handover->gateway->admin, true);
+        attach_freeze(handover->gateway->attach, on_frozen, handover);
+    } else if (channel_is(message, "failed")) {
+        const char *why = channel_text(message, "message");
+        fail(handover, why != NULL ? why : "the new process does not say why");
+    } else if (channel_is(message, "serving")) {
+        retire(handover, (int)channel_number(message, "pid"));
+    }
+}
+
+static void start_new(void *arg)
+{
+    struct handover *handover = arg;
+    struct srt_err err;
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+        fail(handover, strerror(errno));
+        return;
+    }
+    autoclose int theirs = pair[1];
+    handover->other = channel_create(handover->gateway->loop, pair[0]);
+    if (starter_start(handover->starter, handover->gateway->loop, theirs, on_new_ended, handover,
+                      &err) != 0) {
+        fail(handover, err.text);
+        return;
+    }
+    handover->stage = STAGE_STARTED;
+    channel_hear(handover->other, on_successor, handover);
+    set_limit(handover, ready_within_s);
+}
+
+void handover_begin(struct handover *handover)
+{
+    const struct gateway *gateway = handover->gateway;
+    if (gateway->retired)
+        log_line("this process has handed over already");
+    else if (gateway->draining)
+        log_line("this process is draining and hands nothing over");
+    else if (handover->stage != STAGE_IDLE)
+        log_line("a hand-over is under way already");
+    else if (handover->starter == NULL)
+        log_line("this process can start no other and hands nothing over");
+    if (gateway->retired || gateway->draining || handover->stage != STAGE_IDLE ||
+        handover->starter == NULL)
+        return;
+    log_line("handing over to a new process");
+    handover->stage = STAGE_PAUSING;
+    reload_pause(gateway->reloader, start_new, handover);
+}
+
+/* ---- taking ---- */
+
+static int hear_offer(struct handover *handover, struct channel_message *message,
+                      struct activation *activation)
+{
+    static const struct {
+        const char *word;
+        enum offered_kind kind;
+    } kinds[] = {
+        {"listen", OFFERED_LISTEN}, {"control", OFFERED_CONTROL}, {"admin", OFFERED_ADMIN}};
+    const char *kind = channel_text(message, "kind"), *name = channel_text(message, "name");
+    for (size_t i = 0; kind != NULL && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        const int fd = strcmp(kind, kinds[i].word) == 0 ? channel_take_fd(message) : -1;
+        if (fd >= 0)
+            activation_offer(activation, kinds[i].kind, name, fd, channel_flag(message, "own"));
+    }
+    const char *digest = channel_text(message, "sha256");
+    if (!channel_is(message, "begin"))
+        return channel_is(message, "end");
+    handover->numbering_fd = channel_take_fd(message);
+    handover->generation = (uint64_t)channel_number(message, "generation");
+    snprintf(handover->sha256, sizeof(handover->sha256), "%s", digest != NULL ? digest : "");
+    return 0;
+}
+
+int handover_take(struct handover *handover, int fd, struct activation *activation,
+                  struct srt_err *err)
+{
+    struct json hello = channel_compose("hello");
+    handover->stage = STAGE_TAKING;
+    handover->other = channel_create(handover->gateway->loop, fd);
+    json_number(&hello, "version", VERSION);
+    if (!channel_send(handover->other, &hello, NULL, 0, CHANNEL_PATIENCE_MS))
+        return srt_err_set(err, "there is no process to take over from");
+    for (bool whole = false; !whole;) {
+        struct channel_message *message = channel_receive(handover->other, CHANNEL_PATIENCE_MS);
+        if (message == NULL)
+            return srt_err_set(err, "the process to take over from hands nothing over");
+        whole = hear_offer(handover, message, activation) != 0;
+        channel_message_free(message);
+    }
+    return handover->numbering_fd > 0
+               ? 0
+               : srt_err_set(err, "the process to take over from does not say how it counts");
+}
+
+bool handover_is_taking(const struct handover *handover)
+{
+    return handover != NULL && handover->stage == STAGE_TAKING;
+}
+
+int handover_take_numbering(struct handover *handover)
+{
+    const int fd = handover->numbering_fd;
+    handover->numbering_fd = 0;
+    return fd;
+}
+
+static bool is_same(const struct handover *handover, const uint8_t sha256[32])
+{
+    char digest[65];
+    return strcmp(reload_hex(digest, sha256), handover->sha256) == 0;
+}
+
+uint64_t handover_generation(const struct handover *handover, const uint8_t sha256[32])
+{
+    return handover->generation + !is_same(handover, sha256);
+}
+
+static void give_up(struct handover *handover, const char *why)
+{
+    struct json message = channel_compose("failed");
+    json_text(&message, "message", str_of(why));
+    channel_deafen(handover->other);
+    (void)channel_send(handover->other, &message, NULL, 0, CHANNEL_PATIENCE_MS);
+    handover->calls.failed(handover->calls.arg, why);
+}
+
+static void claim_paths(struct gateway *gateway)
+{
+    for (size_t i = 0; i < gateway->snapshot->config->listen_count; i++)
+        listener_claim(gateway->listeners[i]);
+    admin_claim(gateway->admin);
+    attach_claim(gateway->attach);
+}
+
+/* The workers accept. */
+static void on_taken(void *arg)
+{
+    struct handover *handover = arg;
+    struct gateway *gateway = handover->gateway;
+    struct predecessor *predecessor = add_predecessor(handover, handover->other);
+    handover->other = NULL;
+    handover->stage = STAGE_IDLE;
+    claim_paths(gateway);
+    handover->calls.serving(handover->calls.arg);
+    struct json serving = channel_compose("serving");
+    json_number(&serving, "pid", getpid());
+    if (tell(predecessor, &serving, NULL, 0))
+        channel_hear(predecessor->channel, on_predecessor, predecessor);
+    else
+        handover->calls.manager(handover->calls.arg);
+    attach_thaw(gateway->attach);
+    admin_pause(gateway->admin, false);
+    if (!is_same(handover, gateway->snapshot->config->sha256))
+        handover_tell(handover, "reload");
+    reload_resume(gateway->reloader);
+}
+
+static void hear_older(struct handover *handover, int fd)
+{
+    struct predecessor *predecessor =
+        add_predecessor(handover, channel_create(handover->gateway->loop, fd));
+    channel_hear(predecessor->channel, on_predecessor, predecessor);
+}
+
+static void on_giver(void *arg, struct channel_message *message)
+{
+    struct handover *handover = arg;
+    struct gateway *gateway = handover->gateway;
+    struct srt_err err;
+    int fd;
+    if (message == NULL) {
+        handover->calls.failed(handover->calls.arg, "the process to take over from has given up");
+    } else if (channel_is(message, "launch")) {
+        if (attach_receive(gateway->attach, message, &err) != 0)
+            give_up(handover, err.text);
+    } else if (channel_is(message, "predecessor") && (fd = channel_take_fd(message)) >= 0) {
+        hear_older(handover, fd);
+    } else if (channel_is(message, "go")) {
+        channel_deafen(handover->other);
+        workers_commit(gateway->workers, on_taken, handover);
+    }
+}
+
+static void on_prepared(void *arg, const char *error)
+{
+    struct handover *handover = arg;
+    if (error != NULL) {
+        give_up(handover, error);
+        return;
+    }
+    struct json ready = channel_compose("ready");
+    if (!channel_send(handover->other, &ready, NULL, 0, CHANNEL_PATIENCE_MS)) {
+        handover->calls.failed(handover->calls.arg, "the process to take over from has given up");
+        return;
+    }
+    channel_hear(handover->other, on_giver, handover);
+}
+
+void handover_stand_by(struct handover *handover, const struct handover_calls *calls)
+{
+    struct gateway *gateway = handover->gateway;
+    handover->calls = *calls;
+    attach_freeze(gateway->attach, NULL, NULL);
+    admin_pause(gateway->admin, true);
+    reload_pause(gateway->reloader, NULL, NULL);
+    workers_prepare(gateway->workers, gateway->snapshot, gateway->listeners, on_prepared, handover);
+}
+
+/* ---- life ---- */
+
+struct handover *handover_create(struct gateway *gateway, struct starter *starter)
+{
+    struct handover *handover = calloc(1, sizeof(*handover));
+    if (handover == NULL)
+        abort();
+    handover->gateway = gateway;
+    handover->starter = starter;
+    LIST_INIT(&handover->predecessors);
+    ev_timer_init(&handover->limit, on_limit, 0., 0.);
+    ev_timer_init(&handover->last_words, on_last_words, last_words_s, 0.);
+    handover->limit.data = handover->last_words.data = handover;
+    return handover;
+}
+
+void handover_free(struct handover *handover)
+{
+    if (handover == NULL)
+        return;
+    ev_timer_stop(handover->gateway->loop, &handover->limit);
+    ev_timer_stop(handover->gateway->loop, &handover->last_words);
+    while (!LIST_EMPTY(&handover->predecessors))
+        free_predecessor(LIST_FIRST(&handover->predecessors));
+    channel_free(handover->other);
+    if (handover->numbering_fd > 0)
+        close(handover->numbering_fd);
+    starter_free(handover->starter);
+    free(handover);
+}

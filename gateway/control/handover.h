@@ -1,0 +1,82 @@
+/*
+ * Handing everything over to a new process of this program (USR2), so that another version takes
+ * the place without a connection being lost.
+ *
+ * The old process has its starter start the program, with one end of a channel. The new one reads
+ * its configuration, is given the listening sockets and the counter of the audit log, and makes
+ * itself ready beside the old one, which still serves. Then it is given the launchers with their
+ * sandboxes, and told to go: from its `serving` on the old one accepts nothing any more, and lives
+ * on for what is open. Whatever goes wrong before that ends the new process, and the old one goes
+ * on as if nothing had been, and says why.
+ *
+ *  old -> new                                       new -> old
+ *                                                    hello  version
+ *   begin  generation, sha256   + counter
+ *   listener  kind, name, own   + socket, ...
+ *   end
+ *                                                    ready          (or: failed  message)
+ *   launch ...                  + sockets, parcels   (control/attach.c)
+ *   predecessor                 + channel            (of an older one that is still there)
+ *   go
+ *                                                    serving  pid
+ *   retired
+ *   denial  sandbox, message                         detach  sandbox
+ *   updated  sandbox                                 update  sandbox    + parcel
+ *                                                    reload  generation
+ *                                                    reopen
+ *
+ * An old process whose successor ends without having handed over itself has nobody who would tell
+ * it what becomes of its sandboxes: it ends them, and drains.
+ *
+ * Ownership: the gateway's. Thread: control loop.
+ */
+#ifndef CONTROL_HANDOVER_H
+#define CONTROL_HANDOVER_H
+
+#include "control/activation.h"
+#include "control/gateway.h"
+
+struct starter;
+
+/* `starter` NULL: nothing can be started, and a hand-over says so. Taken over. */
+struct handover *handover_create(struct gateway *gateway, struct starter *starter);
+void handover_free(struct handover *handover); /* NULL is allowed */
+
+/* USR2. */
+void handover_begin(struct handover *handover);
+
+/* ---- taking a place; each returns -1 with `err` when the other gave up ---- */
+
+/* What the new process begins with. Blocks. */
+int handover_take(struct handover *handover, int fd, struct activation *activation,
+                  struct srt_err *err);
+bool handover_is_taking(const struct handover *handover);
+/* To be taken once; 0: none. */
+int handover_take_numbering(struct handover *handover);
+/* Of the configuration in force there; the same one keeps its number. */
+uint64_t handover_generation(const struct handover *handover, const uint8_t sha256[32]);
+/* The workers stand by without listeners; from here on the loop does it. `serving` runs when the
+ * place is taken, `manager` when the service manager knows this process, `failed` instead of both.
+ */
+struct handover_calls {
+    void (*serving)(void *arg);
+    void (*manager)(void *arg);
+    void (*failed)(void *arg, const char *why);
+    void *arg;
+};
+void handover_stand_by(struct handover *handover, const struct handover_calls *calls);
+
+/* ---- what processes tell each other afterwards ---- */
+
+/* `reload` or `reopen`, to all that have retired before us. */
+void handover_tell(struct handover *handover, const char *what);
+void handover_detach(struct handover *handover, const char *sandbox);
+/* Returns how many were told; attach_on_updated_elsewhere() is called for each. `network` NULL:
+ * narrows nothing. */
+unsigned handover_update(struct handover *handover, const char *sandbox, const char *network);
+/* To the successor: the update of that sandbox is in force here too. */
+void handover_updated(struct handover *handover, const char *sandbox);
+/* A denial of a sandbox whose launcher the successor has. False: it could not be told. */
+bool handover_denial(struct handover *handover, const char *sandbox, struct str message);
+
+#endif

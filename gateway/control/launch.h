@@ -1,0 +1,105 @@
+/*
+ * The inside of struct attach_server, for control/attach.c and control/attach_move.c only.
+ *
+ * A launch is in the list of those that wait or of those that are attached, by its state. Thread:
+ * control loop. A function that returns false has ended the launch.
+ */
+#ifndef CONTROL_LAUNCH_H
+#define CONTROL_LAUNCH_H
+
+#include "control/attach.h"
+#include "control/frame.h"
+#include "session/sandbox.h"
+
+#include <ev.h>
+#include <sys/queue.h>
+
+enum {
+    READ_CHUNK = 64 << 10,
+    OUT_MAX = 1 << 20
+}; /* beyond it denials are counted, and nothing
+      more is read */
+
+enum launch_state {
+    LAUNCH_WAITING, /* for its attach message */
+    LAUNCH_ATTACHED,
+    LAUNCH_UPDATING,  /* nothing is read until the workers have answered */
+    LAUNCH_REFUSED,   /* the answer goes out, what comes is thrown away */
+    LAUNCH_MOVED,     /* another process has the connection; what is open of the sandbox is here */
+    LAUNCH_DETACHING, /* the connection is closed, the sandbox is ending */
+};
+
+/* One launcher. */
+struct launch {
+    TAILQ_ENTRY(launch) link;
+    struct attach_server *server;
+    enum launch_state state;
+    bool private;
+    int fd;
+    ev_io io;
+    ev_timer deadline;
+    uint32_t uid;
+    int32_t pid;
+
+    struct frames in;
+    int fds[ATTACH_MAX_LISTENERS];
+    size_t fd_count;
+    struct json out;
+    size_t out_sent;
+
+    struct sandbox *sandbox;
+    char *name, *client, *policy;
+    struct listener *listeners[ATTACH_MAX_LISTENERS]; /* a count of each */
+    size_t listener_count;
+    uint64_t cookies[ATTACH_MAX_LISTENERS]; /* of its listeners, as the kernel numbers sockets */
+    size_t cookie_count;
+    int64_t attached_ms;
+    char *network;         /* what narrows it, as JSON; NULL: nothing */
+    int64_t serial;        /* of the update under way, */
+    char *next_network;    /* what it brings, */
+    unsigned updates_left; /* and how many processes have not taken it up */
+    uint64_t missed;       /* denials that did not fit into `out` */
+
+    /* Between two processes (control/attach_move.h). */
+    struct policy *narrowing; /* of a sandbox that is not attached yet */
+    size_t given;             /* bytes of `out` that the other process has */
+    bool received;            /* from another process, and not at work here yet */
+    bool moved;               /* it is another process that says what becomes of it */
+};
+TAILQ_HEAD(launches, launch);
+
+struct attach_server {
+    struct gateway *gateway;
+    struct listener *listener;
+    ev_io acceptable;
+    ev_timer accept_pause;
+    struct launches waiting, attached; /* the latter also hold those that are ending */
+    size_t waiting_count, attached_count;
+    size_t in_bytes; /* of all unfinished frames */
+    bool frozen;     /* nothing is read */
+    bool given;      /* and nothing is written */
+    void (*on_frozen)(void *arg);
+    void *frozen_arg;
+    char chunk[READ_CHUNK];
+};
+
+struct launch *launch_add(struct attach_server *server, int fd);
+/* The connection, and nothing else. */
+void launch_close(struct launch *launch);
+void launch_free(struct launch *launch);
+void launch_move_to(struct launch *launch, enum launch_state state);
+/* The end of the connection is the end of the sandbox. */
+void launch_end(struct launch *launch);
+void launch_release_listeners(struct launch *launch);
+/* What has come and was not looked at, and what waits to be sent. */
+bool launch_handle_frames(struct launch *launch);
+bool launch_flush(struct launch *launch);
+/* One process has taken up the update that is under way. */
+void launch_updated(struct launch *launch);
+struct launch *launch_find(struct attach_server *server, const char *name);
+/* As the kernel numbers sockets. */
+bool launch_socket_cookie(int fd, uint64_t *cookie);
+/* To be called when an update is over: whether that was what freezing waited for. */
+void launch_check_frozen(struct attach_server *server);
+
+#endif

@@ -1,0 +1,141 @@
+#include "control/terms.h"
+
+#include "config/settings.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *copy(const char *text)
+{
+    char *made = strdup(text);
+    if (made == NULL)
+        abort();
+    return made;
+}
+
+/* ---- the policy ---- */
+
+static void list_policies(const struct gateway_config *config, uint32_t uid, bool by_uid, char *out,
+                          size_t size)
+{
+    size_t len = 0;
+    out[0] = '\0';
+    if (by_uid) {
+        for (size_t i = 0; i < config->client_count && len < size; i++)
+            if (config->clients[i].has_uid && config->clients[i].uid == uid)
+                len += (size_t)snprintf(out + len, size - len, "%s%s", len > 0 ? ", " : "",
+                                        config->clients[i].policy);
+    } else {
+        for (size_t i = 0; i < config->policy_count && len < size; i++)
+            len += (size_t)snprintf(out + len, size - len, "%s%s", len > 0 ? ", " : "",
+                                    config->policies[i].name);
+    }
+}
+
+int terms_policy(const struct snapshot *snapshot, uint32_t uid, const char *wanted,
+                 const char **policy, const char **client, struct srt_err *err)
+{
+    const struct gateway_config *config = snapshot->config;
+    const struct config_client *match = NULL;
+    bool by_uid = false, several = false;
+    char list[512];
+    for (size_t i = 0; i < config->client_count; i++) {
+        const struct config_client *candidate = &config->clients[i];
+        by_uid |= candidate->has_uid;
+        if (!candidate->has_uid || candidate->uid != uid || candidate->policy == NULL)
+            continue;
+        if (wanted != NULL && strcmp(candidate->policy, wanted) != 0)
+            continue;
+        several |= match != NULL && strcmp(match->policy, candidate->policy) != 0;
+        match = match != NULL ? match : candidate;
+    }
+    list_policies(config, uid, by_uid, list, sizeof(list));
+    *client = NULL;
+    if (by_uid) {
+        if (list[0] == '\0')
+            return srt_err_set(err, "no [client] of this gateway names uid %" PRIu32, uid);
+        if (match == NULL)
+            return srt_err_set(err, "uid %" PRIu32 " may not use policy %s; it may use: %s", uid,
+                               wanted, list);
+        if (several)
+            return srt_err_set(err, "which policy? name one with --policy: %s", list);
+        *policy = match->policy;
+        *client = match->name;
+        return 0;
+    }
+    if (config->policy_count == 0)
+        return srt_err_set(err, "this gateway has no policy");
+    if (wanted == NULL && config->policy_count > 1)
+        return srt_err_set(err, "which policy? name one with --policy: %s", list);
+    *policy = wanted != NULL ? wanted : config->policies[0].name;
+    if (snapshot_policy(snapshot, *policy) == NULL)
+        return srt_err_set(err, "this gateway has no policy %s; it has: %s", wanted, list);
+    return 0;
+}
+
+/* ---- the narrowing ---- */
+
+static int first_faults(const struct faults *faults, struct srt_err *err)
+{
+    size_t len = 0;
+    err->text[0] = '\0';
+    for (size_t i = 0; i < faults->count && len < sizeof(err->text); i++)
+        if (faults->items[i].level == FAULT_ERROR)
+            len += (size_t)snprintf(err->text + len, sizeof(err->text) - len, "%s%s",
+                                    len > 0 ? "; " : "", faults->items[i].text);
+    return -1;
+}
+
+/* What the settings do not say, the environment of the gateway says, which a private one has from
+ * its launcher. Lower case first, as curl does; an empty one of either case counts as not there. */
+static void parent_from_environment(struct settings_text *text, const char *lower,
+                                    const char *upper)
+{
+    const char *name = lower, *value = getenv(lower);
+    if (text->text != NULL)
+        return;
+    if (value == NULL || value[0] == '\0') {
+        name = upper;
+        value = getenv(upper);
+    }
+    if (value != NULL && value[0] != '\0')
+        *text = (struct settings_text){.text = copy(value), .setting = copy(name)};
+}
+
+/* On a shared gateway nobody but its operator says which way requests go. */
+static int settle_parent(bool private, struct settings_parent *parent, struct srt_err *err)
+{
+    if (!private) {
+        if (parent->http.text == NULL && parent->https.text == NULL &&
+            parent->no_proxy.text == NULL)
+            return 0;
+        return srt_err_set(err, "network.parentProxy is for a private gateway; on this one the "
+                                "operator chooses the upstream proxy");
+    }
+    parent_from_environment(&parent->http, "http_proxy", "HTTP_PROXY");
+    parent_from_environment(&parent->https, "https_proxy", "HTTPS_PROXY");
+    parent_from_environment(&parent->no_proxy, "no_proxy", "NO_PROXY");
+    return 0;
+}
+
+int terms_narrowing(bool private, const char *json, struct policy **out, struct srt_err *err)
+{
+    struct settings_network network = {0};
+    struct faults faults = {0};
+    *out = NULL;
+    if (json == NULL && !private)
+        return 0;
+    int result = 0;
+    if (json != NULL && !settings_network_read(&network, "network", str_of(json), &faults))
+        result = first_faults(&faults, err);
+    else
+        result = settle_parent(private, &network.parent, err);
+    if (result == 0) {
+        *out = policy_compile_settings(&network, NULL, "network", &faults);
+        result = *out == NULL ? first_faults(&faults, err) : 0;
+    }
+    settings_network_free(&network);
+    faults_free(&faults);
+    return result;
+}

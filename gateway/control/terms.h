@@ -1,0 +1,23 @@
+/*
+ * Under which policy a launcher's sandbox may be attached, and how its settings narrow that.
+ *
+ * Pure, but for the environment of a private gateway, which names the upstream proxy. Thread:
+ * control. Failure: -1 and `err`, which is for the launcher's user to read.
+ */
+#ifndef CONTROL_TERMS_H
+#define CONTROL_TERMS_H
+
+#include "session/snapshot.h"
+#include "srt/err.h"
+
+/* The [client] sections with `uid=` say which policies a launcher may name. Where there are none,
+ * any policy may be named; nothing is named (`wanted` NULL): the only one there is. The results
+ * live as long as the snapshot; `*client` NULL: none. */
+int terms_policy(const struct snapshot *snapshot, uint32_t uid, const char *wanted,
+                 const char **policy, const char **client, struct srt_err *err);
+
+/* The settings' network lists (JSON; NULL: none) as a policy of their own; `*out` NULL: they narrow
+ * nothing. In a private gateway they are all there is, so no lists allow nothing. */
+int terms_narrowing(bool private, const char *json, struct policy **out, struct srt_err *err);
+
+#endif
