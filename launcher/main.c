@@ -387,6 +387,8 @@ static int dry_run(const struct launch *launch)
     printf("way out: %s\n", !launch->way_out                 ? "none"
                             : launch->gateway_socket == NULL ? "127.0.0.1:3128, a private gateway"
                                                              : launch->gateway_socket);
+    for (size_t i = 0; i < launch->options.publish.count; i++)
+        printf("published on loopback: port %u\n", launch->options.publish.ports[i].inside);
     return 0;
 }
 
@@ -488,7 +490,8 @@ static int run_inside(struct launch *launch, struct bwrap *bwrap, struct egress 
     if (launch->way_out &&
         (open_way_out(launch, bwrap, egress, network) != 0 || guard_gateway(launch, egress) != 0))
         return EXIT_FAILED;
-    if (streams_reopen(&launch->streams, &bwrap->inside, &err) != 0)
+    if (publish_start(&launch->options.publish, &bwrap->inside, &err) != 0 ||
+        streams_reopen(&launch->streams, &bwrap->inside, &err) != 0)
         return fail("%s", err.text);
     struct mounts_job mounts = {
         .plan = &launch->plan,
@@ -559,6 +562,7 @@ static int run(struct launch *launch)
     struct egress egress = {.listener = -1, .connection = -1};
     int status = bwrap_start(&bwrap, &options, &err) == 0 ? run_inside(launch, &bwrap, &egress)
                                                           : fail("%s", err.text);
+    publish_close(&launch->options.publish);
     bwrap_kill(&bwrap);
     bwrap_wait(&bwrap);
     egress_close(&egress);

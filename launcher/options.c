@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-enum kind { TEXT, NUMBER_FD, SWITCH, ACTION };
+enum kind { TEXT, NUMBER_FD, PORT, SWITCH, ACTION };
 
 static const struct row {
     const char *long_name;
@@ -22,6 +22,8 @@ static const struct row {
     {"policy", 0, TEXT, offsetof(struct options, policy), "NAME",
      "the gateway's policy; settings can only narrow it"},
     {"egress", 0, TEXT, offsetof(struct options, egress), "MODE", "port (default) or none"},
+    {"publish", 0, PORT, offsetof(struct options, publish), "[[ADDR:]HOSTPORT:]PORT",
+     "a port inside that the host's loopback leads to; repeatable"},
     {"control-fd", 0, NUMBER_FD, offsetof(struct options, control_fd), "N",
      "live network policy, one settings object a line"},
     {"violations-fd", 0, NUMBER_FD, offsetof(struct options, violations_fd), "N",
@@ -92,6 +94,8 @@ static int apply(struct options *options, const struct row *row, const char *tex
         memcpy(field, &fd, sizeof(fd));
         return 0;
     }
+    case PORT:
+        return publish_parse(&options->publish, text, err);
     case SWITCH: {
         const bool on = true;
         memcpy(field, &on, sizeof(on));
@@ -137,7 +141,7 @@ static int parse_option(struct options *options, char ***argv, struct srt_err *e
     else if (!is_long && word[2] != '\0')
         text = word + 2;
 
-    bool takes = row->kind == TEXT || row->kind == NUMBER_FD;
+    bool takes = row->kind != SWITCH && row->kind != ACTION;
     if (!takes && text != NULL)
         return srt_err_set(err, "%s takes no value", word);
     if (takes && text == NULL) {

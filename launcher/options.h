@@ -7,7 +7,7 @@
 #ifndef LAUNCHER_OPTIONS_H
 #define LAUNCHER_OPTIONS_H
 
-#include "srt/err.h"
+#include "launcher/publish.h"
 
 #include <stdbool.h>
 
@@ -25,6 +25,7 @@ struct options {
     const char *settings, *gateway, *policy, *egress, *name, *violations, *shell_string;
     int control_fd, violations_fd; /* -1 = not given */
     bool dry_run, verbose;
+    struct publish publish;
     char **rest; /* the command, or the words of a subcommand; ends with NULL */
 };
 

@@ -1,5 +1,7 @@
 #include "launcher/options.h"
 
+#include "dns/addr.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -75,6 +77,34 @@ static void test_subcommands(void **state)
     assert_refused(WORDS("explain-path"), "path");
 }
 
+static void test_published_ports(void **state)
+{
+    (void)state;
+    struct options options =
+        parsed(WORDS("--publish", "8000", "--publish=0:8001", "--publish", "[::1]:80:8002", "x"));
+    assert_int_equal(options.publish.count, 3);
+    static const struct {
+        uint8_t family;
+        uint16_t outside, inside;
+    } rows[] = {{4, 8000, 8000}, {4, 0, 8001}, {6, 80, 8002}};
+    for (size_t i = 0; i < 3; i++) {
+        struct addr addr;
+        uint16_t port;
+        const struct publish_port *is = &options.publish.ports[i];
+        assert_true(addr_from_sockaddr((const struct sockaddr *)&is->host, &addr, &port));
+        assert_int_equal(addr.family, rows[i].family);
+        assert_int_equal(port, rows[i].outside);
+        assert_int_equal(is->inside, rows[i].inside);
+    }
+    static const char *const wrong[] = {
+        "",      "0",       "1:",   ":1",     "a",   "1:0",       "65536", "+1",    "1:2:3:4",
+        "::1:2", "::1:1:2", "[1:2", "[]:1:2", "[1]", "1.2.3:1:2", "h:1:2", "[::1]", "[::1]:2"};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        assert_refused(WORDS("--publish", wrong[i], "x"), "HOSTPORT");
+    assert_refused(WORDS("--publish", "10.0.0.1:1:2", "x"), "loopback");
+    assert_refused(WORDS("--publish", "[::2]:1:2", "x"), "loopback");
+}
+
 static void test_mistakes_are_named(void **state)
 {
     (void)state;
@@ -97,6 +127,7 @@ int main(void)
         cmocka_unit_test(test_every_way_to_give_a_value),
         cmocka_unit_test(test_shell_strings),
         cmocka_unit_test(test_subcommands),
+        cmocka_unit_test(test_published_ports),
         cmocka_unit_test(test_mistakes_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,286 @@
+"""What a sandbox's network is to the programs inside, and what nobody inside can make of it. Cases N*."""
+import hashlib
+import json
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import threading
+import unittest
+
+from fence import both
+from test_launch import ATTACHED, FakeGateway, Launch, alive, until
+
+ECHO = """
+import socket, sys, threading
+server = socket.socket(socket.AF_INET6 if ':' in sys.argv[1] else socket.AF_INET)
+server.bind((sys.argv[1], int(sys.argv[2])))
+server.listen()
+print('up', flush=True)
+def serve(connection):
+    while data := connection.recv(65536):
+        connection.sendall(data)
+    connection.sendall(b'END')
+    connection.close()
+while True:
+    connection, _ = server.accept()
+    threading.Thread(target=serve, args=(connection,), daemon=True).start()
+"""
+
+
+def served(answer):
+    """A server on the host that answers each connection's first bytes; (socket, what came, first of each)."""
+    server = socket.create_server(("127.0.0.1", 0))
+    seen = []
+
+    def serve():
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            with connection:
+                if answer.startswith(b"SSH-"):
+                    connection.sendall(answer)
+                seen.append(connection.recv(65536))
+                if not answer.startswith(b"SSH-"):
+                    connection.sendall(answer)
+    threading.Thread(target=serve, daemon=True).start()
+    return server, seen
+
+
+HELLO = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"
+
+
+class Publish(Launch):
+    def echo(self, *words, address="127.0.0.1"):
+        """An echo server inside on port 8000, published by these words; (process, addresses on the host)."""
+        process = self.start("-s", self.settings(), "--egress", "none", *[w for word in words for w in ("--publish", word)],
+                             "/usr/bin/env", "python3", "-c", ECHO, address, "8000", settings=False)
+        told = [process.stderr.readline() for _ in words]
+        self.assertEqual(process.stdout.readline(), "up\n")
+        return process, [re.fullmatch(r"srt-launch: published: (\S+):(\d+) is port 8000 inside\n", line).groups() for line in told]
+
+    def exchange(self, address, data=b"x"):
+        with socket.create_connection((address[0].strip("[]"), int(address[1])), 20) as connection:
+            connection.settimeout(20)
+            threading.Thread(target=lambda: (connection.sendall(data), connection.shutdown(socket.SHUT_WR)), daemon=True).start()
+            got = b""
+            while more := connection.recv(1 << 16):
+                got += more
+        return got
+
+    def closed(self, address):
+        try:
+            socket.create_connection((address[0].strip("[]"), int(address[1])), 5).close()
+        except ConnectionRefusedError:
+            return True
+        return False
+
+    def test_N05_a_port_inside_is_seen_on_the_host_while_the_command_runs(self):
+        process, addresses = self.echo("127.0.0.1:0:8000", "[::1]:0:8000", "0:8000")
+        self.assertEqual([host for host, _ in addresses], ["127.0.0.1", "[::1]", "127.0.0.1"])
+        data = os.urandom(3_000_000)
+        for address in addresses:
+            got = self.exchange(address, data)  # back-pressure, and half-close in its order
+            self.assertEqual(hashlib.sha256(got).digest(), hashlib.sha256(data + b"END").digest())
+        many = [socket.create_connection(("127.0.0.1", int(addresses[0][1])), 20) for _ in range(100)]
+        for connection in many:
+            connection.settimeout(20)
+            connection.sendall(b"one")
+        for connection in many:
+            self.assertEqual(connection.recv(10), b"one")
+            connection.close()
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(20), 143)
+        for address in addresses:
+            self.assertTrue(self.closed(address))
+
+    def test_N05_it_ends_with_a_launcher_that_is_killed(self):
+        process, (address,) = self.echo("0:8000")
+        process.kill()
+        process.wait()
+        self.assertTrue(until(lambda: self.closed(address)))
+        self.assertTrue(until(lambda: not alive(self.programs)))
+
+    def test_N05_a_server_on_the_other_loopback_is_found(self):
+        _, (address,) = self.echo("0:8000", address="::1")
+        self.assertEqual(self.exchange(address, b"six"), b"sixEND")
+
+    def test_N05_where_nobody_listens_inside_the_connection_ends(self):
+        process = self.start("-s", self.settings(), "--egress", "none", "--publish", "0:8000", "/bin/sleep", "60", settings=False)
+        port = int(re.search(r":(\d+) is port", process.stderr.readline())[1])
+        with socket.create_connection(("127.0.0.1", port), 20) as connection:
+            connection.settimeout(20)
+            try:
+                self.assertEqual(connection.recv(1), b"")
+            except ConnectionResetError:
+                pass
+
+    def test_N05_loopback_only_and_mistakes_are_named(self):
+        taken = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(taken.close)
+        for word, text in (("0.0.0.0:0:8000", "only on loopback"), ("[::]:0:8000", "only on loopback"), ("192.0.2.1:0:80", "only on loopback"),
+                           ("localhost:0:80", "HOSTPORT"), ("::1:0:80", "HOSTPORT"), ("[127.0.0.1]:0:80", "HOSTPORT"), ("80:0", "HOSTPORT"),
+                           ("0", "HOSTPORT"), ("65536", "HOSTPORT"), ("x", "HOSTPORT"), ("1:2:3:4", "HOSTPORT"), (":80", "HOSTPORT"),
+                           (f"{taken.getsockname()[1]}:80", "in use")):
+            result = self.run_plain("-s", self.settings(), "--egress", "none", "--publish", word, "/usr/bin/touch", "ran")
+            self.assertEqual(result.returncode, 125, word)
+            self.assertIn(text, result.stderr)
+        self.assertEqual(os.listdir(self.work), [])
+
+
+class Programs(Launch):
+    """With a gateway of ours: what real programs make of the way out."""
+
+    def setUp(self):
+        super().setUp()
+        if not hasattr(self, "gateway"):
+            self.skipTest("no gateway was built")
+        self.server, self.seen = served(HELLO)
+        self.addCleanup(self.server.close)
+        self.port = self.server.getsockname()[1]
+        self.network["allowedDomains"] = [f"127.0.0.1:{self.port}"]
+
+    def run_out(self, *command, options=(), **args):
+        return self.run_plain("-s", self.settings(), *options, "--", *command, **args)
+
+    def have(self, program):
+        if subprocess.run(["/bin/sh", "-c", f"command -v {program}"], capture_output=True, env=self.environment()).returncode != 0:
+            self.skipTest(f"no {program} here")
+
+    def test_N12_node(self):
+        """A node that knows NODE_USE_ENV_PROXY fetches; an older one fails at once, and so does any for a name."""
+        self.have("node")
+        program = ("const t = Date.now(); fetch(process.argv[1]).then(r => r.text()).catch(e => 'failed')"
+                   ".then(text => console.log(text, Date.now() - t))")
+        new = subprocess.run(["node", "--help"], capture_output=True, text=True, env=self.environment()).stdout
+        text, ms = self.assertRan(self.run_out("node", "-e", program, f"http://127.0.0.1:{self.port}/")).stdout.split()
+        self.assertEqual(text, "hello" if "--use-env-proxy" in new else "failed")
+        text, ms = self.assertRan(self.run_out("node", "-e", program, "http://denied.test/")).stdout.split()
+        if "--use-env-proxy" not in new:
+            self.assertEqual(text, "failed")
+        self.assertLess(int(ms), 5000)  # no resolver to wait for
+
+    def test_N12_node_through_an_agent(self):
+        self.have("node")
+        program = ("const http = require('http'), proxy = new URL(process.env.http_proxy);"
+                   "http.get({host: proxy.hostname, port: proxy.port, path: process.argv[1]},"
+                   " r => { r.on('data', d => process.stdout.write(d)) })")
+        self.assertEqual(self.run_out("node", "-e", program, f"http://127.0.0.1:{self.port}/").stdout, "hello")
+
+    def test_N13_java(self):
+        """A user's own JAVA_TOOL_OPTIONS stand before ours; a JVM that is there uses them."""
+        env = self.environment(JAVA_TOOL_OPTIONS="-Dmine=1")
+        words = self.run_out("/usr/bin/printenv", "JAVA_TOOL_OPTIONS", env=env).stdout.split()
+        self.assertEqual(words[0], "-Dmine=1")
+        for word in ("-Dhttp.proxyHost=127.0.0.1", "-Dhttp.proxyPort=3128", "-Dhttps.proxyHost=127.0.0.1", "-Dhttps.proxyPort=3128"):
+            self.assertIn(word, words)
+        self.have("javac")
+        if self.account:
+            self.skipTest("a JVM takes its time; it was tried as root")
+        self.write("Get.java", "import java.net.*; public class Get { public static void main(String[] a) throws Exception {"
+                               " System.out.println(System.getProperty(\"mine\"));"
+                               " System.out.println(new String(new URL(a[0]).openStream().readAllBytes())); } }")
+        result = self.run_out("java", "Get.java", f"http://127.0.0.1:{self.port}/", env=env)
+        self.assertEqual(result.stdout, "1\nhello\n", result.stderr)
+
+    def test_N14_git_over_ssh(self):
+        """ssh speaks to the host through our helper; a denied host is one readable line."""
+        for program in ("git", "ssh"):
+            self.have(program)
+        server, seen = served(b"SSH-2.0-none\r\n")
+        self.addCleanup(server.close)
+        port = server.getsockname()[1]
+        self.network["allowedDomains"] = [f"127.0.0.1:{port}"]
+        result = self.run_out("git", "ls-remote", f"ssh://git@127.0.0.1:{port}/x.git")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertTrue(until(lambda: seen))
+        self.assertRegex(seen[0], rb"^SSH-2\.0-")
+        result = self.run_out("git", "ls-remote", "ssh://git@denied.test/x.git")
+        self.assertRegex(result.stderr, r"srt-launch connect: denied\.test:22: .* not on the allow list")
+        self.assertIn("allow", result.stderr)
+        env = self.environment(GIT_SSH_COMMAND="echo mine >&2; false")
+        self.assertIn("mine", self.run_out("git", "ls-remote", "ssh://git@denied.test/x.git", env=env).stderr)
+
+    def test_N02_both_families_have_loopback_and_nothing_else(self):
+        server = socket.create_server(("::1", 0), family=socket.AF_INET6)
+        server.setblocking(False)
+        self.addCleanup(server.close)
+        program = ("import socket, sys\n"
+                   "for line in open('/proc/net/if_inet6'): print('address', line.split()[0].lstrip('0'), line.split()[5])\n"
+                   "for line in open('/proc/net/dev').readlines()[2:]: print('device', line.split(':')[0].strip())\n"
+                   "for line in open('/proc/net/ipv6_route'):\n"
+                   "    if line.split()[9] != 'lo': print('route', line)\n"
+                   "for line in open('/proc/net/route').readlines()[1:]: print('route', line)\n"
+                   "for to in (('::1', int(sys.argv[1])), ('2001:db8::1', 443), ('fe80::1', 443), ('ff02::1', 443)):\n"
+                   "    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):\n"
+                   "        s = socket.socket(socket.AF_INET6, kind)\n"
+                   "        s.settimeout(5)\n"
+                   "        try:\n"
+                   "            s.connect(to); s.send(b'x'); s.recv(1); print('REACHED', to)\n"
+                   "        except OSError: pass\n")
+        result = self.assertRan(self.run_out("/usr/bin/env", "python3", "-c", program, str(server.getsockname()[1])))
+        self.assertEqual(sorted(result.stdout.split("\n")), ["", "address 1 lo", "device lo"], result.stderr)
+        with self.assertRaises(BlockingIOError):
+            server.accept()
+
+    def test_N26_a_long_TMPDIR(self):
+        long = os.path.join(self.work, "d" * 100, "e" * 100)
+        os.makedirs(long)
+        self.own()
+        env = self.environment(TMPDIR=long)
+        result = self.run_out("/bin/sh", "-c", "echo $TMPDIR; mktemp > /dev/null && curl -s $0", f"http://127.0.0.1:{self.port}/", env=env)
+        self.assertEqual(result.stdout, f"{long}\nhello", result.stderr)
+        far = os.path.join(self.top, "f" * 150)
+        os.mkdir(far)
+        self.own()
+        result = self.run_out("/bin/sh", "-c", "cd $TMPDIR && mktemp > /dev/null && curl -s $0", f"http://127.0.0.1:{self.port}/",
+                              env=self.environment(TMPDIR=far))
+        self.assertEqual(result.stdout, "hello", result.stderr)
+
+
+class Descriptors(Launch):
+    def test_N23_what_the_launcher_holds_is_not_to_be_had_inside(self):
+        """No descriptor of ours is in any process inside, and nothing that is written there is policy."""
+        path = os.path.join(self.top, "g")
+        gateway = FakeGateway(path, ATTACHED)
+        self.addCleanup(gateway.close)
+        control, write = os.pipe()
+        read, violations = os.pipe()
+        for fd in (control, write, read, violations):
+            self.addCleanup(os.close, fd)
+        policy = json.dumps({"network": {"allowedDomains": ["evil.test"], "deniedDomains": []}}) + "\n"
+        program = ("import os, socket, sys\n"
+                   "policy = sys.argv[1].encode()\n"
+                   "for pid in filter(str.isdigit, os.listdir('/proc')):\n"
+                   "    try: fds = os.listdir(f'/proc/{pid}/fd')\n"
+                   "    except OSError: continue\n"
+                   "    for fd in fds:\n"
+                   "        if int(fd) <= 2: continue\n"
+                   "        try: print(pid, fd, os.readlink(f'/proc/{pid}/fd/{fd}'))\n"
+                   "        except OSError: pass\n"
+                   "        try: os.write(os.open(f'/proc/{pid}/fd/{fd}', os.O_WRONLY), policy)\n"
+                   "        except OSError: pass\n"
+                   "for fd in range(3, 1024):\n"
+                   "    try: os.write(fd, policy); print('WROTE', fd)\n"
+                   "    except OSError: pass\n"
+                   "s = socket.create_connection(('127.0.0.1', 3128))\n"
+                   "s.sendall(len(policy).to_bytes(4, 'big') + policy)\n")
+        result = self.run_plain("-s", self.settings(), "--gateway", "unix:" + path, "--control-fd", str(control), "--violations-fd",
+                                str(violations), "--publish", "0:9", "/usr/bin/env", "python3", "-I", "-c", program, policy,
+                                pass_fds=(control, violations))
+        self.assertRan(result)
+        # What the program opens itself to look is in its own list, and nothing else.
+        mine = [line for line in result.stdout.splitlines() if not re.search(r" /proc/\d+/fd$", line)]
+        self.assertEqual(mine, [], result.stdout)
+        self.assertEqual([message["type"] for message in gateway.seen], ["attach"])
+        self.assertFalse(select.select([read], [], [], 0)[0], "a violation of our own making")
+
+
+both(globals(), Publish, Programs, Descriptors)
+
+if __name__ == "__main__":
+    unittest.main()
