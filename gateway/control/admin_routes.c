@@ -198,26 +198,19 @@ static void record_action(struct admin_client *client, const char *action, const
     gateway_record(admin_gateway(client), &fields);
 }
 
-/* A cut under way: the answer names the tunnel. */
-struct cut {
-    struct admin_client *client;
-    char id[REQUEST_ID_LEN + 1];
-};
-
-static void on_cut(void *arg, bool found)
+static void on_cut(void *arg, const char *id, bool found)
 {
-    struct cut *cut = arg;
-    record_action(cut->client, "cut", cut->id, found ? "ok" : "not-found");
+    struct admin_client *client = arg;
+    record_action(client, "cut", id, found ? "ok" : "not-found");
     if (found) {
         struct json body = {0};
         json_object_open(&body, NULL);
-        json_text(&body, "cut", str_of(cut->id));
+        json_text(&body, "cut", str_of(id));
         json_object_close(&body);
-        answer_json(cut->client, 200, &body);
+        answer_json(client, 200, &body);
     } else {
-        admin_refuse(cut->client, 404, "there is no tunnel %s", cut->id);
+        admin_refuse(client, 404, "there is no tunnel %s", id);
     }
-    free(cut);
 }
 
 static void post_cut(const struct admin_request *request)
@@ -226,12 +219,9 @@ static void post_cut(const struct admin_request *request)
         admin_refuse(request->client, 404, "a tunnel's id has %d characters", REQUEST_ID_LEN);
         return;
     }
-    struct cut *cut = calloc(1, sizeof(*cut));
-    if (cut == NULL)
-        abort();
-    cut->client = request->client;
-    memcpy(cut->id, request->id.p, REQUEST_ID_LEN);
-    workers_cut(request->gateway->workers, cut->id, on_cut, cut);
+    char id[REQUEST_ID_LEN + 1] = {0};
+    memcpy(id, request->id.p, REQUEST_ID_LEN);
+    workers_cut(request->gateway->workers, id, on_cut, request->client);
 }
 
 /* ---- decisions and events ---- */

@@ -71,7 +71,7 @@ struct door {
         *config; /* of the worker's tenure; NULL for a sandbox's, and when closed */
     char *name;  /* the [listen] section; NULL for a sandbox's */
     ev_io readable;
-    unsigned sessions;
+    unsigned sessions; /* and connections that linger */
     bool closed;
 };
 
@@ -81,6 +81,9 @@ void door_close(struct door *door);
 /* The same, but it remains the door of its section: what is open is served on as ever. */
 void door_retire(struct door *door);
 void door_leave(struct door *door);
+/* A connection of one of its sessions outlives that, and counts like it until door_unlinger(). */
+void door_linger(struct door *door);
+void door_unlinger(void *door);
 /* Accepting begins again after descriptors had run out. */
 void doors_resume(struct worker *worker);
 

@@ -134,3 +134,16 @@ void door_leave(struct door *door)
     door->sessions--;
     free_if_unused(door);
 }
+
+void door_linger(struct door *door)
+{
+    door->sessions++;
+    workers_connection_opened(door->worker->team);
+}
+
+void door_unlinger(void *arg)
+{
+    struct door *door = arg;
+    workers_connection_closed(door->worker->team);
+    door_leave(door);
+}

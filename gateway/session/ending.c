@@ -72,7 +72,8 @@ static void end_client(struct session *s)
     stream_close(&s->client);
 }
 
-int hand_over(struct session *s, struct stream *stream, ev_io *io)
+/* The descriptor alone. */
+static int take_fd(struct session *s, struct stream *stream, ev_io *io)
 {
     int fd = stream->fd;
     ev_io_stop(s->worker->loop, io);
@@ -81,14 +82,29 @@ int hand_over(struct session *s, struct stream *stream, ev_io *io)
     return fd;
 }
 
+static void end_slowly(struct session *s, struct stream *stream, ev_io *io, bool resets)
+{
+    struct farewells *farewells = &s->worker->farewells;
+    const int fd = take_fd(s, stream, io);
+    door_linger(s->door);
+    if (resets)
+        farewell_reset(farewells, fd, door_unlinger, s->door);
+    else
+        farewell_linger(farewells, fd, door_unlinger, s->door);
+}
+
+void end_client_slowly(struct session *s, bool resets)
+{
+    end_slowly(s, &s->client, &s->client_io, resets);
+}
+
 /* A reset of one side becomes a reset of the other, after what was read has been delivered. */
 static void close_tunnel(struct session *s)
 {
-    struct farewells *farewells = &s->worker->farewells;
     if (s->upstream.deaf && !s->client.deaf)
-        farewell_reset(farewells, hand_over(s, &s->client, &s->client_io));
+        end_client_slowly(s, true);
     else if (s->client.deaf && !s->upstream.deaf)
-        farewell_reset(farewells, hand_over(s, &s->upstream, &s->upstream_io));
+        end_slowly(s, &s->upstream, &s->upstream_io, true);
 }
 
 void end_session(struct session *s)

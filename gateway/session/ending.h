@@ -7,10 +7,7 @@
 
 #include "session/request.h"
 
-#include <ev.h>
-
 struct session;
-struct stream;
 
 /* Whatever was under way between the verdict and the connection. */
 void end_attempt(struct session *session);
@@ -18,8 +15,9 @@ void end_attempt(struct session *session);
 void end_admission(struct session *session, enum close_cause cause);
 void end_request(struct session *session, enum close_cause cause);
 void end_upstream(struct session *session);
-/* The descriptor alone, for somebody else to end. */
-int hand_over(struct session *session, struct stream *stream, ev_io *io);
+/* The client's connection outlives the session until what was said has arrived (or, `resets`, has
+ * been reset after that). */
+void end_client_slowly(struct session *session, bool resets);
 /* All of it, and frees it. */
 void end_session(struct session *session);
 

@@ -25,6 +25,8 @@ static void errand_free(struct errand *errand)
 
 static void round_free(struct round *round)
 {
+    if (round->dispose != NULL)
+        round->dispose(round);
     free(round->error);
     free(round);
 }

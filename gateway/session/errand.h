@@ -15,6 +15,7 @@ struct round {
     struct workers *team;
     unsigned waiting; /* errands that are not back */
     void (*finish)(struct round *round);
+    void (*dispose)(struct round *round); /* or NULL: frees what was collected */
     /* The caller's, by the kind of call. */
     workers_done_fn *done;
     workers_prepared_fn *prepared;
@@ -24,6 +25,7 @@ struct round {
     /* What was collected. */
     char *error;
     bool found;
+    char id[REQUEST_ID_LEN + 1]; /* of what was looked for */
     struct tunnel_info *list;
     size_t count;
 };

@@ -22,6 +22,13 @@ enum close_cause {
     CLOSE_ERROR,
 };
 
+/* What the client's first bytes in a tunnel were found to be. */
+enum first_bytes {
+    FIRST_UNREAD, /* nothing came yet, or nobody had to look */
+    FIRST_HELLO,  /* of TLS; its server name, or that there was none, was judged */
+    FIRST_PLAIN,
+};
+
 struct request {
     char id[REQUEST_ID_LEN + 1];
     enum front front; /* FRONT_COUNT: not known (yet) */
@@ -44,8 +51,9 @@ struct request {
     bool has_addr;
     struct addr addr;         /* dialled, or denied */
     uint32_t tried, approved; /* addresses, of the latest attempt to connect */
-    char *sni;                /* server name seen, or NULL */
-    int upstream_status;      /* of the answer that was passed on; 0: none, or a tunnel */
+    enum first_bytes first_bytes;
+    char *sni;           /* server name seen, or NULL */
+    int upstream_status; /* of the answer that was passed on; 0: none, or a tunnel */
 
     char *via;           /* the upstream proxy's name; NULL: the target is dialled */
     bool via_failed;     /* it is to blame for the outcome */

@@ -144,6 +144,7 @@ static void sandbox_end(struct sandbox *sandbox)
     for (size_t i = 0; i < sandbox->door_count; i++) {
         if (!sandbox->doors[i]->closed)
             door_close(sandbox->doors[i]);
+        sandbox->doors[i]->sandbox = NULL; /* connections that linger may keep it */
         door_leave(sandbox->doors[i]);
     }
     narrowing_leave(sandbox->narrowing);

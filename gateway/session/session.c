@@ -261,6 +261,32 @@ bool session_is_tunnel(const struct session *s)
     return s->request.admitted;
 }
 
+/* Its client can still be told anything. */
+static bool is_unanswered(const struct session *s)
+{
+    return s->request.front == FRONT_HTTP && s->http != NULL &&
+           (s->step != STEP_EXCHANGE || !s->http->head_passed);
+}
+
+/* It may go on, and does so as what is in force now wants it. */
+static void go_on_as_judged(struct session *s)
+{
+    bool required;
+    const bool reads = standing_reads_hello(&s->request.decision, &required);
+    if (s->step == STEP_EXCHANGE) {
+        standing_lapse(s);
+    } else if (s->step == STEP_RESOLVE || s->step == STEP_CONNECT || s->step == STEP_HANDSHAKE) {
+        end_upstream(s);
+        proceed(s, STEP_RESOLVE);
+    } else if (s->step == STEP_RELAY && reads && s->request.front != FRONT_HTTP &&
+               s->request.first_bytes == FIRST_UNREAD) {
+        s->relay.up.held = true; /* nothing has passed, or it would have been denied */
+        proceed(s, STEP_HELLO);
+    } else if (s->step == STEP_HELLO && !reads) {
+        proceed(s, STEP_RELAY);
+    }
+}
+
 void session_recheck(struct session *s)
 {
     /* One whose record is still under way looks for itself; one that is refused is refused. */
@@ -268,11 +294,11 @@ void session_recheck(struct session *s)
         return;
     /* Who waits for an answer gets one. The records of the others keep the generation of the
      * decision that they belong to. */
-    const bool unanswered = s->step == STEP_EXCHANGE && !s->http->head_passed;
+    const bool unanswered = is_unanswered(s);
     enum outcome outcome = standing_move(s, unanswered);
     if (outcome == OUTCOME_ALLOWED)
-        return;
-    if (unanswered)
+        go_on_as_judged(s);
+    else if (unanswered)
         proceed(s, refuse_as_overtaken(s, outcome));
     else
         session_cut(s, CLOSE_POLICY);

@@ -46,6 +46,7 @@ struct attempt {
     bool resolved, connected;
     struct resolve_answer answer;
     struct approved approved;
+    bool lapsed; /* by another configuration than the one in force */
     struct connected connection;
     bool by_upstream;           /* otherwise the target is dialled */
     struct config_upstream via; /* a copy: a reload may overtake us */

@@ -89,14 +89,40 @@ struct question standing_question(const struct session *s)
     };
 }
 
-static enum outcome judge_name_again(const struct request *request, const struct chain *chain,
-                                     const struct question *question,
-                                     const struct decision *decision)
+bool standing_reads_hello(const struct decision *decision, bool *required)
 {
+    bool strict = false, narrowed_strict = false, narrowed = false;
+    const bool matters = policy_sni_matters(&decision->ruling, &strict);
+    if (decision->narrowed.policy != NULL)
+        narrowed = policy_sni_matters(&decision->narrowed, &narrowed_strict);
+    *required = (matters && strict) || (narrowed && narrowed_strict);
+    return matters || narrowed;
+}
+
+/* What went by unread may have named any server, so what has to be read now lets it go no further.
+ * Where nothing has gone by, session_recheck() sees to it that it is read. */
+static enum outcome judge_hello_again(const struct session *s, const struct chain *chain,
+                                      const struct question *question,
+                                      const struct decision *decision)
+{
+    const struct request *request = &s->request;
     struct name sni;
-    if (request->sni == NULL || name_parse(&sni, str_of(request->sni)) != NAME_OK)
+    bool required;
+    if (request->front == FRONT_HTTP || !standing_reads_hello(decision, &required))
         return OUTCOME_ALLOWED;
-    return chain_judge_sni(chain, question, decision, &sni);
+    switch (request->first_bytes) {
+    case FIRST_UNREAD:
+        return s->relay.up.bytes == 0 ? OUTCOME_ALLOWED : OUTCOME_SNI_MISMATCH;
+    case FIRST_PLAIN:
+        return required ? OUTCOME_SNI_MISMATCH : OUTCOME_ALLOWED;
+    case FIRST_HELLO:
+        break;
+    }
+    if (request->sni == NULL)
+        return chain_judge_sni(chain, question, decision, NULL);
+    return name_parse(&sni, str_of(request->sni)) == NAME_OK
+               ? chain_judge_sni(chain, question, decision, &sni)
+               : OUTCOME_SNI_MISMATCH;
 }
 
 /* Judges what was let through once more, by what is in force now; the server name that was seen
@@ -114,15 +140,14 @@ static enum outcome judge_again(const struct session *s, const struct identity *
         return outcome;
     const struct addr *addr = via_judged_addr(request);
     if (addr == NULL)
-        return judge_name_again(request, &chain, &question, decision);
+        return judge_hello_again(s, &chain, &question, decision);
     struct approved *approved = malloc(sizeof(*approved));
     if (approved == NULL)
         abort();
     outcome = chain_approve(&chain, s->worker->tenure->snapshot->host, &request->target, addr, 1,
                             decision, approved);
     free(approved);
-    return outcome == OUTCOME_ALLOWED ? judge_name_again(request, &chain, &question, decision)
-                                      : outcome;
+    return outcome == OUTCOME_ALLOWED ? judge_hello_again(s, &chain, &question, decision) : outcome;
 }
 
 /* Who the client is now. Where its listener is gone, what said who this is went with it, and the
@@ -151,4 +176,10 @@ enum outcome standing_move(struct session *s, bool even_if_denied)
     s->identity = identity;
     s->request.decision = decision;
     return outcome;
+}
+
+void standing_lapse(struct session *s)
+{
+    if (s->attempt != NULL)
+        s->attempt->lapsed = true;
 }

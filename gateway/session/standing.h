@@ -25,6 +25,13 @@ bool standing_is_current(const struct session *session);
 /* Takes up what is in force now if that allows the request too, or if it is to be told so. */
 enum outcome standing_move(struct session *session, bool even_if_denied);
 
+/* Addresses that were approved before it moved are not dialled any more: a second try asks anew. */
+void standing_lapse(struct session *session);
+
+/* Whether the decision's rules want to see the server name of a tunnel; and (`required`) nothing
+ * but TLS. */
+bool standing_reads_hello(const struct decision *decision, bool *required);
+
 /* A policy that was named and is gone denies everything. */
 bool standing_has_chain(const struct identity *identity, const struct narrowing *narrowing);
 /* What the request asks of it. */

@@ -70,7 +70,7 @@ enum step enter_vet(struct session *s)
         return STEP_CONNECT;
     request->has_addr = request->decision.denied_addr.family != 0;
     request->addr = request->decision.denied_addr;
-    return step_refuse(s, outcome);
+    return request->admitted ? refuse_as_overtaken(s, outcome) : step_refuse(s, outcome);
 }
 
 static bool is_approved(const struct approved *approved, const struct addr *addr)
@@ -144,7 +144,6 @@ enum step wake_connect(struct session *s)
     s->request.addr = attempt->connection.addr;
     s->request.tried = attempt->connection.tried;
     s->request.approved = attempt->approved.count;
-    s->cause = CLOSE_ERROR; /* should this be a second try that fails */
     if (attempt->connection.outcome != OUTCOME_ALLOWED)
         return refuse_dialled(s, attempt->connection.outcome);
     stream_init(&s->upstream, attempt->connection.fd);

@@ -27,7 +27,8 @@ enum step wake_exchange(struct session *s)
         relay_init(&s->relay, &s->client, &s->upstream);
         return STEP_RELAY;
     case EXCHANGE_RETRY:
-        return STEP_CONNECT;
+        s->cause = CLOSE_ERROR; /* should the second try fail */
+        return s->attempt->lapsed ? STEP_RESOLVE : STEP_CONNECT;
     case EXCHANGE_REFUSED:
         s->cause = s->request.outcome == OUTCOME_BAD_REQUEST ? CLOSE_CLIENT : CLOSE_ERROR;
         return STEP_REFUSE;

@@ -72,6 +72,7 @@ enum step wake_record(struct session *s)
     if (standing_is_current(s))
         return STEP_ANSWER;
     enum outcome outcome = standing_move(s, true);
+    standing_lapse(s);
     return outcome == OUTCOME_ALLOWED ? STEP_ANSWER : refuse_as_overtaken(s, outcome);
 }
 
@@ -83,16 +84,9 @@ void session_record_written(struct session *s, bool go)
     session_run(s);
 }
 
-static bool hello_matters(const struct session *s)
-{
-    const struct decision *decision = &s->request.decision;
-    bool strict;
-    return policy_sni_matters(&decision->ruling, &strict) ||
-           (decision->narrowed.policy != NULL && policy_sni_matters(&decision->narrowed, &strict));
-}
-
 enum step enter_answer(struct session *s)
 {
+    bool required;
     s->proto->accept(s);
     s->active = session_now(s);
     if (s->request.front == FRONT_HTTP)
@@ -101,7 +95,7 @@ enum step enter_answer(struct session *s)
     http_free(s->http);
     s->http = NULL;
     relay_init(&s->relay, &s->client, &s->upstream);
-    s->relay.up.held = hello_matters(s);
+    s->relay.up.held = standing_reads_hello(&s->request.decision, &required);
     s->hello = (struct hello_scan){0};
     s->watched = false;
     s->began = 0;

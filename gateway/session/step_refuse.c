@@ -41,10 +41,7 @@ enum step wake_leave(struct session *s)
         return STEP_CLOSE;
     if (s->client.out.len > 0)
         return STEP_WAIT;
-    if (s->resets)
-        farewell_reset(&s->worker->farewells, hand_over(s, &s->client, &s->client_io));
-    else
-        farewell_linger(&s->worker->farewells, hand_over(s, &s->client, &s->client_io));
+    end_client_slowly(s, s->resets);
     return STEP_CLOSE;
 }
 

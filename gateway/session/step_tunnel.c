@@ -49,16 +49,6 @@ enum step enter_relay(struct session *s)
     return wake_relay(s);
 }
 
-static bool hello_is_required(const struct session *s)
-{
-    const struct decision *decision = &s->request.decision;
-    bool strict = false, narrowed_strict = false;
-    bool matters = policy_sni_matters(&decision->ruling, &strict) && strict;
-    if (decision->narrowed.policy != NULL)
-        matters |= policy_sni_matters(&decision->narrowed, &narrowed_strict) && narrowed_strict;
-    return matters;
-}
-
 /* The tunnel is open, so the client is told in the language that it has begun to speak. */
 static enum step end_tunnel(struct session *s, enum outcome outcome, const char *why, bool tls)
 {
@@ -80,6 +70,7 @@ static enum step judge_hello(struct session *s, const struct hello *hello)
 {
     const struct chain chain = session_chain(s);
     const struct question question = standing_question(s);
+    s->request.first_bytes = FIRST_HELLO;
     if (hello->has_name && !hello->name_is_valid)
         return end_tunnel(s, OUTCOME_SNI_MISMATCH, NULL, true);
     if (hello->has_name) {
@@ -99,6 +90,14 @@ static enum step pass_hello(struct session *s, const struct hello *hello, size_t
     if (step == STEP_RELAY)
         relay_pass(&s->relay.up, len);
     return step;
+}
+
+static enum step judge_plain(struct session *s)
+{
+    bool required;
+    s->request.first_bytes = FIRST_PLAIN;
+    (void)standing_reads_hello(&s->request.decision, &required);
+    return required ? end_tunnel(s, OUTCOME_SNI_MISMATCH, NULL, false) : STEP_RELAY;
 }
 
 /* A server may ask for a second hello and then take its name: nothing is relayed unseen before it
@@ -162,7 +161,7 @@ enum step wake_hello(struct session *s)
     case HELLO_BAD:
         return end_tunnel(s, OUTCOME_SNI_MISMATCH, NULL, true);
     case HELLO_NOT_TLS:
-        return hello_is_required(s) ? end_tunnel(s, OUTCOME_SNI_MISMATCH, NULL, false) : STEP_RELAY;
+        return judge_plain(s);
     case HELLO_PARSED:
         return on_first_hello(s, &hello);
     }

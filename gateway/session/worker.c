@@ -483,12 +483,17 @@ static void collect_tunnels(struct errand *errand)
 static void finish_tunnels(struct round *round)
 {
     round->tunnels(round->arg, round->list, round->count);
+}
+
+static void dispose_list(struct round *round)
+{
     free_tunnels(round->list, round->count);
 }
 
 void workers_tunnels(struct workers *team, workers_tunnels_fn *done, void *arg)
 {
     struct round *round = round_create(team, finish_tunnels, arg);
+    round->dispose = dispose_list;
     round->tunnels = done;
     for (unsigned i = 0; i < team->count; i++) {
         struct errand *errand = errand_create(round, &team->all[i], run_tunnels);
@@ -519,13 +524,14 @@ static void collect_found(struct errand *errand)
 
 static void finish_cut(struct round *round)
 {
-    round->cut(round->arg, round->found);
+    round->cut(round->arg, round->id, round->found);
 }
 
 void workers_cut(struct workers *team, const char *id, workers_cut_fn *done, void *arg)
 {
     struct round *round = round_create(team, finish_cut, arg);
     round->cut = done;
+    snprintf(round->id, sizeof(round->id), "%s", id);
     for (unsigned i = 0; i < team->count; i++) {
         struct errand *errand = errand_create(round, &team->all[i], run_cut);
         snprintf(errand->id, sizeof(errand->id), "%s", id);

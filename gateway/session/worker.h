@@ -103,7 +103,7 @@ typedef void workers_tunnels_fn(void *arg, const struct tunnel_info *tunnels, si
 void workers_tunnels(struct workers *workers, workers_tunnels_fn *done, void *arg);
 
 /* Cuts the tunnel of that id, close record with cause `cut`. */
-typedef void workers_cut_fn(void *arg, bool found);
+typedef void workers_cut_fn(void *arg, const char *id, bool found);
 void workers_cut(struct workers *workers, const char *id, workers_cut_fn *done, void *arg);
 
 /* How long things took that a request waits for. */

@@ -19,6 +19,8 @@ struct farewell {
     LIST_ENTRY(farewell) link;
     struct farewells *owner;
     int fd;
+    farewell_closed_fn *on_closed;
+    void *arg;
     ev_io readable;
     ev_timer timer;
     size_t unsent;      /* when last looked at */
@@ -29,7 +31,6 @@ void farewells_init(struct farewells *farewells, struct ev_loop *loop)
 {
     LIST_INIT(&farewells->list);
     farewells->loop = loop;
-    farewells->count = 0;
 }
 
 static void farewell_end(struct farewell *farewell)
@@ -37,8 +38,8 @@ static void farewell_end(struct farewell *farewell)
     ev_io_stop(farewell->owner->loop, &farewell->readable);
     ev_timer_stop(farewell->owner->loop, &farewell->timer);
     LIST_REMOVE(farewell, link);
-    farewell->owner->count--;
     close(farewell->fd);
+    farewell->on_closed(farewell->arg);
     free(farewell);
 }
 
@@ -51,15 +52,17 @@ void farewells_end(struct farewells *farewells)
     }
 }
 
-static struct farewell *farewell_create(struct farewells *farewells, int fd)
+static struct farewell *farewell_create(struct farewells *farewells, int fd,
+                                        farewell_closed_fn *on_closed, void *arg)
 {
     struct farewell *farewell = calloc(1, sizeof(*farewell));
     if (farewell == NULL)
         abort();
     farewell->owner = farewells;
     farewell->fd = fd;
+    farewell->on_closed = on_closed;
+    farewell->arg = arg;
     LIST_INSERT_HEAD(&farewells->list, farewell, link);
-    farewells->count++;
     return farewell;
 }
 
@@ -84,11 +87,11 @@ static void on_linger_end(struct ev_loop *loop, ev_timer *timer, int revents)
     farewell_end(timer->data);
 }
 
-void farewell_linger(struct farewells *farewells, int fd)
+void farewell_linger(struct farewells *farewells, int fd, farewell_closed_fn *on_closed, void *arg)
 {
     assert(fd >= 0);
     shutdown(fd, SHUT_WR);
-    struct farewell *farewell = farewell_create(farewells, fd);
+    struct farewell *farewell = farewell_create(farewells, fd, on_closed, arg);
     ev_io_init(&farewell->readable, on_readable, fd, EV_READ);
     farewell->readable.data = farewell;
     ev_io_start(farewells->loop, &farewell->readable);
@@ -113,10 +116,10 @@ static void on_look(struct ev_loop *loop, ev_timer *timer, int revents)
     farewell_end(farewell);
 }
 
-void farewell_reset(struct farewells *farewells, int fd)
+void farewell_reset(struct farewells *farewells, int fd, farewell_closed_fn *on_closed, void *arg)
 {
     assert(fd >= 0);
-    struct farewell *farewell = farewell_create(farewells, fd);
+    struct farewell *farewell = farewell_create(farewells, fd, on_closed, arg);
     farewell->unsent = stream_unsent(fd);
     farewell->progress_at = ev_now(farewells->loop);
     ev_io_init(&farewell->readable, on_readable, fd, EV_READ); /* never started */

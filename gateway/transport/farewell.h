@@ -5,6 +5,7 @@
  * close() with unread input makes the kernel send a reset, which can overtake what was sent last: a
  * refusal would never be read. And a reset that is passed on must not throw away what the kernel
  * has not yet delivered. Ownership: the list owns the descriptors; bounded in time, so none stays.
+ * Whoever gives one away may still have to count it, so it is told when it is closed.
  * Thread: the loop's.
  */
 #ifndef TRANSPORT_FAREWELL_H
@@ -19,8 +20,9 @@ struct farewell;
 struct farewells {
     LIST_HEAD(, farewell) list;
     struct ev_loop *loop;
-    unsigned count;
 };
+
+typedef void farewell_closed_fn(void *arg);
 
 void farewells_init(struct farewells *farewells, struct ev_loop *loop);
 /* Closes everything at once. */
@@ -28,10 +30,11 @@ void farewells_end(struct farewells *farewells);
 
 /* Everything has been handed to the kernel: sends the FIN, throws away what still comes until the
  * peer closes too, for at most two seconds (RFC 9112 9.6). Takes `fd` over. */
-void farewell_linger(struct farewells *farewells, int fd);
+void farewell_linger(struct farewells *farewells, int fd, farewell_closed_fn *on_closed, void *arg);
 
 /* Resets the connection as soon as the kernel has delivered what it holds, or makes no progress
- * with it for ten seconds. Takes `fd` over. */
-void farewell_reset(struct farewells *farewells, int fd);
+ * with it for ten seconds. Takes `fd` over, and may be
+ * done with it at once. */
+void farewell_reset(struct farewells *farewells, int fd, farewell_closed_fn *on_closed, void *arg);
 
 #endif

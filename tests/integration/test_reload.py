@@ -7,7 +7,10 @@ import re
 import select
 import threading
 
-from lab import LabCase, NotReady, main
+from lab import LabCase, NotReady, main, reply
+from lab.hello import is_alert, recorded
+from lab.talk import PATIENCE_S
+from lab.upstream import Upstream
 
 
 class ReloadCase(LabCase):
@@ -219,6 +222,79 @@ class Hup(ReloadCase):
         self.assertEqual((again["generation"], again["sha256"]), (first["generation"], first["sha256"]))
         second = self.gw.reload(self.allowing("a.test"))
         self.assertEqual(second["generation"], first["generation"] + 1)
+
+
+class Unfinished(ReloadCase):
+    """Requests and tunnels that a reload finds half-way."""
+
+    def second_try(self, after):
+        """The kept connection to 127.0.0.2 dies before it answers and the name has 127.0.0.3 too; meanwhile the
+        configuration became what `after` adds. Returns the second answer's status and the second server."""
+        held = threading.Event()
+
+        def answer_once(talk):
+            talk.incoming()
+            talk.send(reply(body="first"))
+            talk.incoming()
+            held.wait(PATIENCE_S)
+
+        first = self._own(Upstream("a.test", "127.0.0.2", answer_once))
+        other = self._own(Upstream("a.test", "127.0.0.3", lambda talk: (talk.incoming(), talk.send(reply(body="other"))), port=first.port))
+        self.server, self.parts = first, {"hosts": {"a.test": ["127.0.0.2", "127.0.0.3"]}, "workers": 1}
+        self.gw = self.gateway(self.allowing("a.test", policy="deny-addresses = 127.0.0.77"))
+        url = f"http://a.test:{first.port}/"
+        client = self.gw.client()
+        self.assertEqual(client.get(url).body, b"first")
+        client.request(f"GET {url} HTTP/1.1")
+        first.wait(lambda: first.received.count(b"\r\n\r\n") == 2, "the second request")
+        self.gw.reload(self.allowing("a.test", policy=after))
+        first.close_listener()
+        held.set()
+        return client.response(), other
+
+    def test_a_second_try_dials_what_is_approved_now(self):
+        answer, other = self.second_try("deny-addresses = 127.0.0.3")
+        self.assert_refused(answer, 502, "connect-refused")
+        self.assertEqual(other.connections, 0)
+
+    def test_a_second_try_goes_on_where_a_reload_changed_nothing_for_it(self):
+        answer, other = self.second_try("deny-addresses = 127.0.0.78")
+        self.assertEqual((answer.status, answer.body, other.connections), (200, b"other", 1))
+
+    def test_what_went_by_unread_is_cut_when_server_names_begin_to_matter(self):
+        self.lab(policy="sni = off")
+        said, silent, plain = self.tunnel("a.test"), self.tunnel("a.test"), self.tunnel("a.test")
+        other = self.tunnel("a.test")
+        said.send(recorded("evil.test")).read_exactly(5)
+        plain.send("SSH-2.0-x\r\n").expect("SSH-2.0-x\r\n")
+        self.gw.reload(self.allowing("a.test", policy="sni = match"))
+        for unread in (said, plain):
+            unread.read_all()
+        for number in (1, 2):
+            self.assertEqual(self.gw.close_record(number=number)["cause"], "policy")
+        silent.send(recorded("evil.test"))  # nothing had gone by: it is read as if it were new
+        self.assertTrue(is_alert(silent.read_all()))
+        good = recorded("a.test")
+        other.send(good).expect(good)
+
+    def test_a_hello_that_is_waited_for_goes_on_when_names_no_longer_matter(self):
+        self.lab(policy="sni = match")
+        whole = recorded("evil.test")
+        tunnel = self.tunnel("a.test").send(whole[:40])
+        self.gw.decision("a.test")
+        self.gw.reload(self.allowing("a.test", policy="sni = off"))
+        tunnel.send(whole[40:]).expect(whole)
+
+    def test_plain_bytes_are_cut_when_a_rule_wants_tls(self):
+        self.lab()
+        plain = self.tunnel("a.test").send("SSH-2.0-x\r\n").expect("SSH-2.0-x\r\n")
+        stays = self.tunnel("a.test")
+        hello = recorded("a.test")
+        stays.send(hello).expect(hello)
+        self.gw.reload(self.allowing("a.test").replace(f"allow = a.test:{self.server.port}", f"allow = a.test:{self.server.port} sni=match"))
+        plain.expect_eof()
+        self.assertEqual(self.gw.close_record()["cause"], "policy")
+        stays.send("x").expect("x")
 
 
 class Files(ReloadCase):

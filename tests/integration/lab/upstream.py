@@ -98,13 +98,17 @@ class Upstream:
         """Until that many streams were seen to end."""
         self.wait(lambda: self.ended >= count, f"{count} ends at {self.literal}")
 
-    def close(self):
-        self._closing = True
+    def close_listener(self):
+        """Nobody gets in any more; what is open stays."""
         try:
             self._listener.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass
         self._listener.close()
+
+    def close(self):
+        self._closing = True
+        self.close_listener()
         with self.changed:
             for sock in self._open:
                 try:
