@@ -351,6 +351,7 @@ void worker_end(struct worker *worker)
     bury_names(worker);
     tenure_leave(worker->tenure);
     tickets_destroy(worker->tickets);
+    alarm_end(&worker->alarm);
     ev_timer_stop(worker->loop, &worker->accept_pause);
     ev_timer_stop(worker->loop, &worker->burial);
     ev_loop_destroy(worker->loop);

@@ -8,6 +8,7 @@
 #define SESSION_CORE_H
 
 #include "record/json.h"
+#include "session/alarm.h"
 #include "session/filtering.h"
 #include "session/mailbox.h"
 #include "session/request.h"
@@ -73,6 +74,7 @@ struct door {
     ev_io readable;
     unsigned sessions; /* and connections that linger */
     bool closed;
+    bool shut; /* its launcher has made it useless; only the sandbox's end closes it */
 };
 
 struct door *door_open(struct worker *worker, struct listener *listener, struct sandbox *sandbox);
@@ -154,6 +156,7 @@ struct worker {
     struct reach *reach;
     ev_timer accept_pause;
     double accept_pause_s;
+    struct alarm alarm; /* while it accepts at a launcher's listener */
 
     /* Free between two calls; too big for the stack of every call or for every session. */
     char *scratch; /* RELAY_CHUNK bytes */

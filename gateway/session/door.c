@@ -41,35 +41,85 @@ void doors_resume(struct worker *worker)
 {
     struct door *door;
     LIST_FOREACH(door, &worker->doors, link)
-    if (door->listener != NULL)
+    if (door->listener != NULL && !door->shut)
         ev_io_start(worker->loop, &door->readable);
 }
 
-/* A launcher shares its listener with us, and with it the flag that keeps accept4() from waiting;
- * it may also have taken the connection itself. A worker must not wait for either. */
-static void refuse_to_wait(const struct door *door)
+/* A launcher has made its listener one that cannot be accepted from. Who connects there is refused
+ * by the kernel, and everybody else is served. */
+static void shut_door(struct door *door, const char *why)
 {
-    int fd = listener_fd(door->listener), flags = fcntl(fd, F_GETFL);
+    struct worker *worker = door->worker;
+    ev_io_stop(worker->loop, &door->readable);
+    door->shut = true;
+    (void)shutdown(listener_fd(door->listener), SHUT_RDWR);
+    if (workers_may_complain(worker->team, ev_now(worker->loop)))
+        log_line("nothing is accepted from a listener of %s any more: %s",
+                 door->sandbox != NULL ? door->sandbox->name : door->name, why);
+}
+
+/* A launcher shares its listener with us, and with it the flag that keeps accept4() from waiting;
+ * it may also have taken the connection itself. An honest one that cleared the flag is forgiven. */
+static int accept_from_launcher(struct door *door)
+{
+    struct alarm *alarm = &door->worker->alarm;
+    const int listener = listener_fd(door->listener), flags = fcntl(listener, F_GETFL);
     if (flags >= 0 && (flags & O_NONBLOCK) == 0)
-        (void)fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+        (void)fcntl(listener, F_SETFL, flags | O_NONBLOCK);
+    if (!alarm_set(alarm)) {
+        errno = ENOMEM;
+        return -1;
+    }
+    const int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), error = errno;
+    alarm_clear(alarm);
+    errno = error;
+    if (fd >= 0)
+        stream_unlinger(fd);
+    return fd;
+}
+
+/* False: no more for now. */
+static bool after_failure(struct door *door, int error)
+{
+    switch (error) {
+    case EAGAIN:
+        return false;
+    case EINTR:
+        if (door->sandbox != NULL)
+            shut_door(door, "its launcher makes us wait there");
+        return door->sandbox == NULL;
+    case EINVAL:
+    case EBADF:
+    case ENOTSOCK:
+        shut_door(door, "it does not listen");
+        return false;
+    /* About one connection that went before it was accepted (accept(2)). */
+    case ECONNABORTED:
+    case ENETDOWN:
+    case EPROTO:
+    case ENOPROTOOPT:
+    case EHOSTDOWN:
+    case ENONET:
+    case EHOSTUNREACH:
+    case EOPNOTSUPP:
+    case ENETUNREACH:
+        return true;
+    default:
+        pause_accepting(door->worker, error);
+        return false;
+    }
 }
 
 /* False: no more for now. */
 static bool accept_one(struct door *door)
 {
     struct worker *worker = door->worker;
-    if (door->sandbox != NULL)
-        refuse_to_wait(door);
-    int fd = accept4(listener_fd(door->listener), NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0) {
-        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-            pause_accepting(worker, errno);
-        /* The others are about one connection that went before it was accepted (accept(2)). */
-        return errno == ECONNABORTED || errno == EINTR;
-    }
+    const int fd = door->sandbox != NULL ? accept_from_launcher(door)
+                                         : accept4(listener_fd(door->listener), NULL, NULL,
+                                                   SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0)
+        return after_failure(door, errno);
     worker->accept_pause_s = 0;
-    if (door->sandbox != NULL)
-        stream_unlinger(fd);
     const uint64_t max = worker->tenure->snapshot->config->max_connections;
     const unsigned open = workers_connections(worker->team);
     if (open >= max + OVERFLOW)

@@ -188,6 +188,13 @@ struct listener *listener_adopt(int fd, struct srt_err *err)
         srt_err_set(err, "the descriptor is not a stream socket");
         return NULL;
     }
+    int domain = 0;
+    len = sizeof(domain);
+    if (getsockopt(taken, SOL_SOCKET, SO_DOMAIN, &domain, &len) != 0 ||
+        (domain != AF_UNIX && domain != AF_INET && domain != AF_INET6)) {
+        srt_err_set(err, "the descriptor is neither a TCP nor a Unix socket");
+        return NULL;
+    }
     int flags = fcntl(taken, F_GETFL);
     if (flags < 0 || fcntl(taken, F_SETFL, flags | O_NONBLOCK) != 0 ||
         fcntl(taken, F_SETFD, FD_CLOEXEC) != 0) {

@@ -5,6 +5,9 @@ import json
 import os
 import socket
 import struct
+import subprocess
+import sys
+import time
 import unittest
 
 from lab import LabCase, main
@@ -455,6 +458,58 @@ class Hostile(AttachCase):
         for _ in range(2):
             self.assertEqual(launcher.connect(self.good.authority)[1].status, 200)
             self.assertEqual(victim.connect(self.good.authority)[1].status, 200)
+
+    def test_a_listener_that_blocks_between_look_and_accept_holds_up_nobody_else(self):
+        """A process of its own takes the flag away all the time, so that now and then it is gone when it is accepted from
+        an empty queue."""
+        self.lab(workers=1)
+        launcher, victim = self.launcher(), self.launcher()
+        launcher.attach("blocking")
+        victim.attach("victim")
+        number = launcher.listeners[0].fileno()
+        clearing = subprocess.Popen([sys.executable, "-c", "import fcntl, os\nwhile True:\n fcntl.fcntl(" + str(number) +
+                                     ", fcntl.F_SETFL, os.O_RDWR)"], pass_fds=[number])
+        try:
+            for _ in range(300):
+                try:
+                    launcher.client().close()
+                except OSError:  # it was shut
+                    self.assertIn("makes us wait", self.gw.stderr())
+                    break
+                self.assertEqual(victim.connect(self.good.authority)[1].status, 200)
+        finally:
+            clearing.kill()
+            clearing.wait()
+        self.assertEqual(victim.connect(self.good.authority)[1].status, 200)
+
+    def test_a_listener_that_no_longer_listens_costs_nothing(self):
+        self.lab(workers=1)
+        launcher, victim = self.launcher(), self.launcher()
+        launcher.attach("gone")
+        victim.attach("victim")
+        launcher.listeners[0].shutdown(socket.SHUT_RDWR)
+        self.gw.wait_for_stderr(lambda line: "listener of gone" in line and "does not listen" in line)
+        with open(f"/proc/{self.gw.process.pid}/stat", encoding="ascii") as file:
+            spent = sum(map(int, file.read().rsplit(")", 1)[1].split()[11:13]))
+        time.sleep(0.8)
+        with open(f"/proc/{self.gw.process.pid}/stat", encoding="ascii") as file:
+            spent = sum(map(int, file.read().rsplit(")", 1)[1].split()[11:13])) - spent
+        self.assertLess(spent, 0.1 * os.sysconf("SC_CLK_TCK"), "the gateway turns round for nothing")
+        self.assertEqual(victim.connect(self.good.authority)[1].status, 200)
+        launcher.close()
+        self.still_well()
+
+    def test_only_tcp_and_unix_listeners_are_taken(self):
+        self.lab()
+        try:
+            listener = socket.socket(socket.AF_VSOCK)
+            listener.bind((socket.VMADDR_CID_ANY, socket.VMADDR_PORT_ANY))
+            listener.listen()
+        except OSError as error:
+            self.skipTest(f"no other kind of stream socket can be had here: {error}")
+        self.addCleanup(listener.close)
+        answer = self.launcher().attach(descriptors=[listener])
+        self.assertEqual((answer["type"], "neither a TCP nor a Unix socket" in answer["message"]), ("refused", True))
 
     @staticmethod
     def linger(sock):
