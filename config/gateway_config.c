@@ -48,6 +48,9 @@ static const struct option options[] = {
     {"gateway", "max-connections", "a number from 1 to 10000000", &kind_count,
      GATEWAY(max_connections), .fallback = "100000", .min = 1, .max = 10000000,
      .help = "client connections at a time; more are refused as overload"},
+    {"gateway", "max-sandbox-connections", "a number from 1 to 10000000", &kind_count,
+     GATEWAY(max_sandbox_connections), .fallback = "25000", .min = 1, .max = 10000000,
+     .help = "of them from one attached sandbox; more are refused as limit"},
     {"gateway", "max-header-bytes", "SIZE", &kind_size, GATEWAY(max_header_bytes),
      .fallback = "64k", .min = 256, .max = 16 << 20, .help = "of a request or response head"},
     {"gateway", "reload-tunnels", "recheck | keep", &kind_word, GATEWAY(reload_tunnels),
@@ -744,8 +747,8 @@ struct str gateway_config_read_side_file(struct gateway_config *config, struct p
                                          const char *path, struct faults *faults)
 {
     const char *resolved;
-    struct str bytes = ini_read_side_file(&config->doc, place, path, INI_FILE_BYTES_MAX, &resolved,
-                                          faults);
+    struct str bytes =
+        ini_read_side_file(&config->doc, place, path, INI_FILE_BYTES_MAX, &resolved, faults);
     set_digest(config);
     return bytes;
 }

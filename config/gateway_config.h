@@ -121,7 +121,7 @@ struct gateway_config {
     const char *admin_token_file;
     uint64_t header_timeout_ms, connect_timeout_ms, idle_timeout_ms, tunnel_lifetime_ms,
         drain_timeout_ms;
-    uint64_t max_connections, max_header_bytes;
+    uint64_t max_connections, max_sandbox_connections, max_header_bytes;
     enum config_reload_tunnels reload_tunnels;
 
     const char *dns_servers;    /* "system" or a list */
@@ -156,8 +156,8 @@ struct gateway_config *gateway_config_read_text_partly(const char *file_name, st
                                                        struct faults *faults);
 
 /* A file that a [filter] key names, relative to the file of `place`: its bytes, owned by the
- * configuration, which it becomes a part of: watched, and in `sha256`. p == NULL and a fault when it
- * cannot be read. Before the configuration is put in force only. */
+ * configuration, which it becomes a part of: watched, and in `sha256`. p == NULL and a fault when
+ * it cannot be read. Before the configuration is put in force only. */
 struct str gateway_config_read_side_file(struct gateway_config *config, struct place place,
                                          const char *path, struct faults *faults);
 

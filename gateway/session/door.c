@@ -10,8 +10,9 @@
 #include <unistd.h>
 
 enum {
-    ACCEPT_TURN = 16, /* connections before others get their turn */
-    OVERFLOW = 256,   /* beyond max-connections so many are told so; more are closed at once */
+    ACCEPT_TURN = 16,      /* connections before others get their turn */
+    OVERFLOW = 256,        /* beyond max-connections so many are told so; more are closed at once */
+    SANDBOX_OVERFLOW = 16, /* the same beyond max-sandbox-connections */
 };
 
 #define PAUSE_FIRST_S 0.05
@@ -110,6 +111,29 @@ static bool after_failure(struct door *door, int error)
     }
 }
 
+static unsigned connections_of(const struct sandbox *sandbox)
+{
+    unsigned sum = 0;
+    for (size_t i = 0; i < sandbox->door_count; i++)
+        sum += sandbox->doors[i]->sessions;
+    return sum;
+}
+
+/* Whether one more is too many; `*at_once`: even to be told so. */
+static enum outcome capacity_for(const struct door *door, bool *at_once)
+{
+    const struct gateway_config *config = door->worker->tenure->snapshot->config;
+    const unsigned open = workers_connections(door->worker->team);
+    *at_once = open >= config->max_connections + OVERFLOW;
+    if (open >= config->max_connections)
+        return OUTCOME_OVERLOAD;
+    if (door->sandbox == NULL)
+        return OUTCOME_ALLOWED;
+    const unsigned own = connections_of(door->sandbox);
+    *at_once = own >= config->max_sandbox_connections + SANDBOX_OVERFLOW;
+    return own >= config->max_sandbox_connections ? OUTCOME_LIMIT : OUTCOME_ALLOWED;
+}
+
 /* False: no more for now. */
 static bool accept_one(struct door *door)
 {
@@ -120,12 +144,12 @@ static bool accept_one(struct door *door)
     if (fd < 0)
         return after_failure(door, errno);
     worker->accept_pause_s = 0;
-    const uint64_t max = worker->tenure->snapshot->config->max_connections;
-    const unsigned open = workers_connections(worker->team);
-    if (open >= max + OVERFLOW)
+    bool at_once;
+    const enum outcome capacity = capacity_for(door, &at_once);
+    if (at_once)
         close(fd);
     else
-        session_create(door, fd, open >= max);
+        session_create(door, fd, capacity);
     return true;
 }
 

@@ -221,7 +221,7 @@ static void read_peer(struct session *s)
     s->peer.pid = s->peer.has_uid ? cred.pid : 0;
 }
 
-void session_create(struct door *door, int fd, bool over_capacity)
+void session_create(struct door *door, int fd, enum outcome at_door)
 {
     struct worker *worker = door->worker;
     struct session *s = calloc(1, sizeof(*s));
@@ -230,7 +230,7 @@ void session_create(struct door *door, int fd, bool over_capacity)
     s->worker = worker;
     s->door = door;
     door->sessions++;
-    s->over_capacity = over_capacity;
+    s->at_door = at_door;
     s->cause = CLOSE_CLIENT;
     s->number = atomic_load_explicit(&worker->counters.connections, memory_order_relaxed);
     counter_add(&worker->counters.connections, 1);

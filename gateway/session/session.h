@@ -64,8 +64,8 @@ struct session {
     uint64_t number; /* for the trace */
     enum step step;
     bool running;
-    bool over_capacity; /* accepted beyond max-connections, to be told so */
-    bool resets;        /* LEAVE ends with a reset instead of a FIN */
+    enum outcome at_door; /* not ALLOWED: accepted beyond a limit, to be told so */
+    bool resets;          /* LEAVE ends with a reset instead of a FIN */
     enum close_cause cause;
 
     struct stream client, upstream;
@@ -117,8 +117,9 @@ static inline double session_now(const struct session *session)
     return ev_now(session->worker->loop);
 }
 
-/* Takes `fd` over, with a connection that was accepted at `door`. */
-void session_create(struct door *door, int fd, bool over_capacity);
+/* Takes `fd` over, with a connection that was accepted at `door`. `at_door` not ALLOWED: its first
+ * request is refused so. */
+void session_create(struct door *door, int fd, enum outcome at_door);
 /* Something has happened: let the steps act. */
 void session_run(struct session *session);
 /* Ends it now; an admitted request gets its close record. */

@@ -11,8 +11,10 @@ enum step enter_judge(struct session *s)
     s->client_fin = 0;
     if (s->worker->draining)
         return step_refuse(s, OUTCOME_DRAINING);
-    if (s->over_capacity)
-        return step_refuse(s, OUTCOME_OVERLOAD);
+    if (s->at_door != OUTCOME_ALLOWED) {
+        request->retry_after_s = 1;
+        return step_refuse(s, s->at_door);
+    }
     if (!audit_healthy(s->worker->audit))
         return step_refuse(s, OUTCOME_AUDIT_FAILURE);
     if (identified != OUTCOME_ALLOWED)

@@ -11,7 +11,7 @@ import time
 import unittest
 
 from lab import LabCase, main
-from lab.talk import PATIENCE_S, Talk
+from lab.talk import PATIENCE_S, Closed, Talk
 
 
 class Launcher:
@@ -510,6 +510,43 @@ class Hostile(AttachCase):
         self.addCleanup(listener.close)
         answer = self.launcher().attach(descriptors=[listener])
         self.assertEqual((answer["type"], "neither a TCP nor a Unix socket" in answer["message"]), ("refused", True))
+
+    def gets_in(self, launcher):
+        try:
+            talk, answer = launcher.connect(self.good.authority)
+            talk.close()
+            return answer.status == 200
+        except (Closed, ConnectionError):
+            return False
+
+    def test_a_sandbox_has_no_more_than_its_share_of_connections(self):
+        self.lab(gateway="max-sandbox-connections = 4")
+        launcher, victim = self.launcher(), self.launcher()
+        launcher.attach("crowd", descriptors=[launcher.listen(), launcher.listen()])
+        victim.attach("victim")
+        tunnels = [launcher.connect(self.good.authority)[0] for _ in range(2)]
+        idle = [launcher.client(1) for _ in range(2)]  # of the other listener, and idle
+        for client in idle:
+            self.assert_refused(client.get("http://evil.test/"), 403, "not-allowed")
+            launcher.read()
+        talk, answer = launcher.connect(self.good.authority)
+        self.assert_refused(answer, 429, "limit")
+        self.assertEqual(answer.get("Retry-After"), "1")
+        with launcher.client() as socks:
+            self.assertEqual(socks.socks("good.test", self.good.port)[0], 1)
+        decision = self.gw.decision("good.test", reason="limit")
+        self.assertEqual((decision["sandbox"], decision["verdict"]), ("crowd", "deny"))
+        self.assertEqual(launcher.read()["reason"], "limit")  # its user is told
+        held = [launcher.client() for _ in range(40)]  # beyond a few more nobody is even told
+        for client in held[20:]:
+            client.expect_eof()
+        self.assertEqual(victim.connect(self.good.authority)[1].status, 200)
+        tunnels[0].send("x").expect("x")
+        for client in [*tunnels, *idle, *held, talk]:
+            client.close()
+        deadline = time.monotonic() + PATIENCE_S
+        while not self.gets_in(launcher):  # once they are noticed to be gone
+            self.assertLess(time.monotonic(), deadline)
 
     @staticmethod
     def linger(sock):

@@ -72,7 +72,7 @@ class Judging(LabCase):
     def test_options_names_every_key(self):
         out, _ = self.tool("options")
         for key in ("workers", "audit-log", "audit-format", "audit-required", "control", "admin", "admin-token-file", "header-timeout",
-                    "connect-timeout", "idle-timeout", "tunnel-lifetime", "drain-timeout", "max-connections", "max-header-bytes",
+                    "connect-timeout", "idle-timeout", "tunnel-lifetime", "drain-timeout", "max-connections", "max-sandbox-connections", "max-header-bytes",
                     "reload-tunnels", "include", "servers", "hosts-file", "timeout", "tries", "cache-entries", "min-ttl", "max-ttl",
                     "negative-ttl", "address", "mode", "group", "protocol", "policy", "auth", "proxy-protocol", "token-sha256", "token-file",
                     "uid", "source", "max-tunnels", "connect-rate", "bytes-up", "inherit", "default", "allow", "deny", "allow-file",

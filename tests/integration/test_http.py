@@ -805,6 +805,19 @@ class Limits(HttpCase):
         self.gw.close_record()
         self.gw.tunnel(self.good.authority)
 
+    def test_what_lingers_after_a_refusal_still_counts(self):
+        """A client that does not close after a refusal keeps a descriptor for two seconds: it keeps its place as well."""
+        self.lab(gateway="max-connections = 4")
+        lingering = [self.gw.client() for _ in range(4)]
+        for client in lingering:
+            client.send("nonsense\r\n\r\n")
+            self.assertEqual(client.response().status, 400)
+        self.assert_refused(self.gw.refused_connect(self.good.authority), 503, "overload")
+        for client in lingering:
+            client.close()
+        while (answer := self.gw.refused_connect(self.good.authority)).status != 200:  # until that is noticed
+            self.assert_refused(answer, 503, "overload")
+
     def test_a_head_that_is_too_large_is_431_and_the_status_is_read(self):
         self.lab(gateway="max-header-bytes = 4k")
         for line in ("X: " + "a" * 20000, "\r\n".join(f"X-{n}: {'b' * 50}" for n in range(200))):

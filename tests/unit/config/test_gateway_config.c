@@ -64,6 +64,7 @@ static void every_key_of_the_gateway_is_read(void **state)
                                                 "tunnel-lifetime = 1d\n"
                                                 "drain-timeout = 0\n"
                                                 "max-connections = 5\n"
+                                                "max-sandbox-connections = 3\n"
                                                 "max-header-bytes = 16k\n"
                                                 "reload-tunnels = keep\n"
                                                 "[dns]\n"
@@ -92,6 +93,7 @@ static void every_key_of_the_gateway_is_read(void **state)
     assert_int_equal(config->tunnel_lifetime_ms, 24 * 3600 * 1000);
     assert_int_equal(config->drain_timeout_ms, 0);
     assert_int_equal(config->max_connections, 5);
+    assert_int_equal(config->max_sandbox_connections, 3);
     assert_int_equal(config->max_header_bytes, 16384);
     assert_int_equal(config->reload_tunnels, RELOAD_KEEP);
     assert_string_equal(config->dns_servers, "10.0.0.2:53,[2001:db8::1]:5353,[::1]:53");
@@ -124,6 +126,7 @@ static void what_is_not_set_has_its_default(void **state)
         assert_int_equal(config->tunnel_lifetime_ms, 0);
         assert_int_equal(config->drain_timeout_ms, 30000);
         assert_int_equal(config->max_connections, 100000);
+        assert_int_equal(config->max_sandbox_connections, 25000);
         assert_int_equal(config->max_header_bytes, 65536);
         assert_int_equal(config->reload_tunnels, RELOAD_RECHECK);
         assert_string_equal(config->dns_servers, "system");
@@ -412,6 +415,8 @@ static void values_have_their_kind(void **state)
         {"[gateway]\nidle-timeout = 500d\n", "g.ini:2: idle-timeout: `500d` is more than 400 days"},
         {"[gateway]\nmax-connections = 0\n",
          "g.ini:2: max-connections: `0` is not a number from 1 to 10000000"},
+        {"[gateway]\nmax-sandbox-connections = 0\n",
+         "g.ini:2: max-sandbox-connections: `0` is not a number from 1 to 10000000"},
         {"[gateway]\nmax-header-bytes = 64kb\n",
          "g.ini:2: max-header-bytes: `64kb` is not a size: bytes, or a number with k, m or g"},
         {"[gateway]\nmax-header-bytes = 1\n",
@@ -924,7 +929,7 @@ static void options_has_a_line_for_every_key(void **state)
         assert_non_null(strstr(text, lines[i]));
     for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1)
         count++;
-    assert_int_equal(count, 60);
+    assert_int_equal(count, 61);
     free(text);
 }
 
