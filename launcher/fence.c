@@ -29,6 +29,23 @@ void fence_add_glob(struct fence *fence, const char *base, const char *pattern, 
     assert(glob->base != NULL && glob->pattern != NULL && glob->setting != NULL);
 }
 
+void fence_add_gitdir(struct fence *fence, const char *top, const char *dir)
+{
+    fence->gitdirs = reallocarray(fence->gitdirs, fence->gitdir_count + 1, sizeof(*fence->gitdirs));
+    assert(fence->gitdirs != NULL);
+    struct fence_gitdir *gitdir = &fence->gitdirs[fence->gitdir_count++];
+    *gitdir = (struct fence_gitdir){strdup(top), strdup(dir)};
+    assert(gitdir->top != NULL && gitdir->dir != NULL);
+}
+
+const struct fence_gitdir *fence_gitdir_of(const struct fence *fence, const char *path)
+{
+    for (size_t i = 0; i < fence->gitdir_count; i++)
+        if (path_within(path, fence->gitdirs[i].dir))
+            return &fence->gitdirs[i];
+    return NULL;
+}
+
 /* At one path the order of verbs does not decide anything; it only makes the order total. */
 static int rule_compare(const void *a, const void *b)
 {
@@ -54,6 +71,11 @@ void fence_free(struct fence *fence)
         free(fence->globs[i].pattern);
         free(fence->globs[i].setting);
     }
+    for (size_t i = 0; i < fence->gitdir_count; i++) {
+        free(fence->gitdirs[i].top);
+        free(fence->gitdirs[i].dir);
+    }
+    free(fence->gitdirs);
     free(fence->globs);
     free(fence->rules);
     *fence = (struct fence){0};

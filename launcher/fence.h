@@ -39,11 +39,18 @@ struct fence_glob {
     char *base, *pattern, *setting;
 };
 
+/* The git directory of a work tree that lies elsewhere and may not be written to. */
+struct fence_gitdir {
+    char *top, *dir;
+};
+
 struct fence {
     struct fence_rule *rules; /* sorted by path after fence_seal() */
     size_t count, capacity;
     struct fence_glob *globs;
     size_t glob_count;
+    struct fence_gitdir *gitdirs;
+    size_t gitdir_count;
     struct protect protect;
 };
 
@@ -51,6 +58,7 @@ void fence_add(struct fence *fence, enum fence_verb verb, const char *path, enum
                const char *setting);
 void fence_add_glob(struct fence *fence, const char *base, const char *pattern,
                     const char *setting);
+void fence_add_gitdir(struct fence *fence, const char *top, const char *dir);
 void fence_seal(struct fence *fence);
 void fence_free(struct fence *fence);
 
@@ -64,6 +72,9 @@ struct fence_view {
 };
 
 struct fence_view fence_view(const struct fence *fence, const char *path);
+
+/* The one that holds this path, or NULL. */
+const struct fence_gitdir *fence_gitdir_of(const struct fence *fence, const char *path);
 
 /* Whether anything strictly below `path` may be judged in another way than `path` itself. */
 bool fence_differs_below(const struct fence *fence, const char *path);

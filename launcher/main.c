@@ -524,6 +524,7 @@ static int run_inside(struct launch *launch, struct bwrap *bwrap, struct egress 
                                   .egress = launch->way_out ? egress : NULL,
                                   .control = control,
                                   .fence = &launch->fence,
+                                  .home = launch->home,
                                   .sockets = sockets,
                                   .violations = &violations,
                                   .job = &job,

@@ -204,6 +204,15 @@ const char *protect_lead(const struct protect *protect, const char *path, bool l
     return NULL;
 }
 
+const char *const protect_parts[PROTECT_PARTS] = {"hooks", "config", "config.worktree", "commondir",
+                                                  "info/attributes"};
+
+const char *protect_part_of_any(const struct protect *protect, size_t part)
+{
+    enum group group = part == 0 ? GIT : GIT_CONFIG;
+    return (protect->groups & 1u << group) != 0 ? groups[group].what : NULL;
+}
+
 /* Whether the component that ends at `end` is this name; `*start` is where it begins. */
 static bool component_is(const char *path, const char *end, const char *name, const char **start)
 {

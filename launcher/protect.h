@@ -34,6 +34,12 @@ bool protect_begins(const struct protect *protect, const char *name);
  */
 const char *protect_lead(const struct protect *protect, const char *path, bool link);
 
+/* What of a repository is protected when its directory has another name than `.git`: relative
+ * paths, and what protects each, NULL where its group is off. */
+enum { PROTECT_PARTS = 5 };
+extern const char *const protect_parts[PROTECT_PARTS];
+const char *protect_part_of_any(const struct protect *protect, size_t part);
+
 /* The protected parts of a repository that git makes when it makes the repository. */
 enum protect_part {
     PROTECT_NO_PART,

@@ -1,6 +1,7 @@
 #include "launcher/rules.h"
 
 #include "launcher/clock.h"
+#include "launcher/repository.h"
 #include "launcher/tree.h"
 #include "srt/cleanup.h"
 
@@ -14,6 +15,11 @@
 
 enum { SEARCH_MS = 10000 }; /* for all walks of one start together */
 
+struct names {
+    char **items;
+    size_t count;
+};
+
 struct build {
     struct fence *fence;
     const struct rules_world *world;
@@ -25,6 +31,7 @@ struct build {
     enum fence_verb *led_verbs;
     size_t led_count;
     bool judging_led;
+    struct names repositories; /* names `.git`, and bare repositories */
 };
 
 __attribute__((format(printf, 3, 4))) static void note(char ***lines, size_t *count,
@@ -345,6 +352,34 @@ struct search {
     size_t root_len;
 };
 
+static void names_add(struct names *names, const char *name)
+{
+    names->items = reallocarray(names->items, names->count + 1, sizeof(char *));
+    assert(names->items != NULL);
+    names->items[names->count] = strdup(name);
+    assert(names->items[names->count] != NULL);
+    names->count++;
+}
+
+static void names_free(struct names *names)
+{
+    for (size_t i = 0; i < names->count; i++)
+        free(names->items[i]);
+    free(names->items);
+    *names = (struct names){0};
+}
+
+/* Of a repository whose directory has any name. */
+static void guard_parts(struct build *build, const char *dir)
+{
+    for (size_t i = 0; i < PROTECT_PARTS; i++) {
+        const char *what = protect_part_of_any(&build->fence->protect, i);
+        autofree char *path = path_join(dir, protect_parts[i]);
+        if (what != NULL)
+            add_place(build, FENCE_DENY_WRITE, path, what);
+    }
+}
+
 /* A directory that is a bare repository holds its hooks and its configuration directly. */
 static void guard_bare_repository(struct build *build, const struct tree_entry *head)
 {
@@ -354,20 +389,8 @@ static void guard_bare_repository(struct build *build, const struct tree_entry *
     struct stat st;
     if (stat(objects, &st) != 0 || !S_ISDIR(st.st_mode) || stat(refs, &st) != 0)
         return;
-    /* Guarded as far as the same parts of a `.git` are. */
-    static const struct {
-        const char *name, *alike;
-    } parts[] = {{"hooks", "/.git/hooks"},
-                 {"config", "/.git/config"},
-                 {"config.worktree", "/.git/config.worktree"},
-                 {"commondir", "/.git/commondir"},
-                 {"info/attributes", "/.git/info/attributes"}};
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        const char *what = protect_match(&build->fence->protect, parts[i].alike, 0);
-        autofree char *path = path_join(dir, parts[i].name);
-        if (what != NULL)
-            add_place(build, FENCE_DENY_WRITE, path, what);
-    }
+    guard_parts(build, dir);
+    names_add(&build->repositories, dir);
 }
 
 static bool on_protected_candidate(void *context, const struct tree_entry *entry)
@@ -389,6 +412,8 @@ static bool on_protected_candidate(void *context, const struct tree_entry *entry
         warn_about_links(build, entry->path, what);
         return false;
     }
+    if (strcmp(entry->name, ".git") == 0)
+        names_add(&build->repositories, entry->path);
     if (strcmp(entry->name, ".git") == 0 && entry->type == PATH_FILE)
         fence_add(build->fence, FENCE_DENY_WRITE, entry->path, PATH_FILE, "protected: git link");
     else if (entry->type == PATH_DIR && protect_begins(&build->fence->protect, entry->name))
@@ -396,6 +421,112 @@ static bool on_protected_candidate(void *context, const struct tree_entry *entry
     else if (entry->type == PATH_FILE && strcmp(entry->name, "HEAD") == 0)
         guard_bare_repository(build, entry);
     return true;
+}
+
+/* ---- what git's configuration names ---- */
+
+struct named {
+    struct build *build;
+    const char *top;       /* of the work tree; NULL while what holds for all users is read */
+    struct names *of_user; /* hooks and programs that begin at the top of each work tree */
+};
+
+static const char hooks_setting[] = "protected: git hooks";
+static const char config_setting[] = "protected: git configuration";
+
+static void on_named(void *context, enum repository_place place, const char *path)
+{
+    struct named *named = context;
+    autofree char *absolute = path[0] == '/'       ? strdup(path)
+                              : named->top != NULL ? path_join(named->top, path)
+                                                   : NULL;
+    if (absolute != NULL)
+        add_place(named->build, FENCE_DENY_WRITE, absolute,
+                  place == REPOSITORY_CONFIG ? config_setting : hooks_setting);
+    else
+        names_add(named->of_user, path);
+}
+
+static void guard_configuration_of_user(struct build *build, struct names *of_user)
+{
+    struct named named = {.build = build, .of_user = of_user};
+    const char *home = build->world->home;
+    repository_read_config("/etc/gitconfig", home, on_named, &named);
+    static const char *const names[] = {".gitconfig", ".config/git/config"};
+    for (size_t i = 0; home != NULL && i < sizeof(names) / sizeof(names[0]); i++) {
+        autofree char *path = path_join(home, names[i]);
+        repository_read_config(path, home, on_named, &named);
+    }
+}
+
+static bool in_writable_root(const struct fence *fence, const char *path)
+{
+    for (size_t i = 0; i < fence->count; i++)
+        if (fence->rules[i].verb == FENCE_ALLOW_WRITE && path_within(path, fence->rules[i].path))
+            return true;
+    return false;
+}
+
+/* A git directory that a file names. */
+static void guard_elsewhere(struct build *build, const char *top, const char *dir)
+{
+    struct path_place place;
+    if (path_resolve(dir, &place, NULL) != 0)
+        return;
+    if (in_writable_root(build->fence, place.path))
+        guard_parts(build, place.path);
+    else if (place.type == PATH_DIR && fence_gitdir_of(build->fence, place.path) == NULL)
+        fence_add_gitdir(build->fence, top, place.path);
+    path_place_free(&place);
+}
+
+static void guard_repository(struct build *build, const char *dot_git, const struct names *of_user)
+{
+    struct repository repository;
+    if (!repository_open(&repository, dot_git))
+        return;
+    const char *name = strrchr(dot_git, '/') + 1;
+    autofree char *top = strcmp(name, ".git") == 0 ? path_parent(dot_git) : strdup(dot_git);
+    assert(top != NULL);
+    if (repository.linked) {
+        guard_elsewhere(build, top, repository.common_dir);
+        guard_elsewhere(build, top, repository.git_dir);
+    }
+    struct named named = {.build = build, .top = top};
+    autofree char *config = path_join(repository.common_dir, "config");
+    autofree char *own_config = path_join(repository.git_dir, "config.worktree");
+    repository_read_config(config, build->world->home, on_named, &named);
+    repository_read_config(own_config, build->world->home, on_named, &named);
+    for (size_t i = 0; i < of_user->count; i++)
+        on_named(&named, REPOSITORY_HOOKS, of_user->items[i]);
+    repository_free(&repository);
+}
+
+/* The repository that a writable root lies in, whose hooks may be inside the root. */
+static void add_repository_above(struct build *build, const char *root)
+{
+    autofree char *dir = strdup(root);
+    assert(dir != NULL);
+    while (strcmp(dir, "/") != 0) {
+        char *parent = path_parent(dir);
+        free(dir);
+        dir = parent;
+        autofree char *dot_git = path_join(dir, ".git");
+        if (access(dot_git, F_OK) == 0) {
+            names_add(&build->repositories, dot_git);
+            return;
+        }
+    }
+}
+
+static void guard_repositories(struct build *build)
+{
+    struct names of_user = {0};
+    guard_configuration_of_user(build, &of_user);
+    for (size_t i = 0; i < build->repositories.count; i++)
+        guard_repository(build, build->repositories.items[i], &of_user);
+    names_free(&of_user);
+    names_free(&build->repositories);
 }
 
 static int guard_roots(struct build *build)
@@ -418,6 +549,7 @@ static int guard_roots(struct build *build)
         }
         if (covered)
             continue; /* searched with the root above it */
+        add_repository_above(build, root);
         struct search search = {.build = build, .root_len = strlen(root)};
         if (tree_walk(root, build->deadline_ms, on_protected_candidate, &search, build->err) != 0)
             return srt_err_set(
@@ -426,6 +558,8 @@ static int guard_roots(struct build *build)
                 "name narrower directories to write to",
                 setting, root, SEARCH_MS / 1000);
     }
+    if (protect_part_of_any(&build->fence->protect, 0) != NULL)
+        guard_repositories(build);
     return 0;
 }
 

@@ -1,4 +1,5 @@
 #include "launcher/supervise.h"
+#include "launcher/hints.h"
 
 #include "launcher/clock.h"
 #include "launcher/warden/warden.h"
@@ -224,6 +225,10 @@ static void add_report(struct watch *watch, const struct warden_report *report)
     if (len < 0)
         return;
     bool socket = strcmp(report->operation, "connect") == 0;
+    autofree char *better =
+        guarded || denied || socket
+            ? NULL
+            : hints_for_write(watch->run->fence, watch->run->home, report->path);
     struct violation violation = {
         .kind = socket ? "unix-socket" : "file",
         .operation = report->operation,
@@ -236,8 +241,9 @@ static void add_report(struct watch *watch, const struct warden_report *report)
                    : guarded || denied ? "filesystem.denyWrite"
                                        : "filesystem.allowWrite",
         .message = message,
-        .hint = socket    ? "ask for the socket in network.allowUnixSockets"
-                : guarded ? "this name is protected; ask the user to make the change"
+        .hint = better != NULL ? better
+                : socket       ? "ask for the socket in network.allowUnixSockets"
+                : guarded      ? "this name is protected; ask the user to make the change"
                 : denied
                     ? "the settings deny it; write somewhere else"
                     : "write inside the working directory or $TMPDIR, or ask for its directory in "

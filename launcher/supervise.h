@@ -18,6 +18,7 @@ struct supervise {
     struct egress *egress; /* NULL: no way out was asked for */
     struct control control;
     const struct fence *fence; /* for the warden */
+    const char *home;          /* for hints; may be NULL */
     char *const *sockets;      /* that may be connected to; NULL ends */
     struct violations *violations;
     const struct stage_job *job;

@@ -207,7 +207,139 @@ int main(void) {
         self.assertNotIn("fine.git", result.stderr)
 
 
-both(globals(), NewRepositories)
+class Configured(Git):
+    """What the configuration of repositories that are there already names."""
+
+    def test_core_hooksPath_is_guarded_wherever_it_leads(self):
+        top = self.repository("r")
+        absolute, own = os.path.join(self.work, "absolute"), os.path.join(self.home, "own")
+        for name in ("r/tools/hooks/pre-commit", "absolute/pre-commit", "../home/own/pre-commit"):
+            self.write(name)
+        # The last one that is set is in force, and which one that is depends on conditions.
+        for value in ("tools/hooks", absolute, "~/own", "absent"):
+            self.git("config", "--add", "core.hooksPath", value, cwd=top)
+        self.filesystem["allowWrite"] = [".", self.home]
+        result = self.attack(f"for d in r/tools/hooks {absolute} {own} r/absent; do mkdir -p $d; echo x > $d/pre-push;"
+                             " echo x >> $d/pre-commit; rm -f $d/pre-commit; rn $d $d.old; done; rn r/tools t;true")
+        self.assertEqual(result.stdout, "")
+        result = self.run_plain("explain-path", "--settings", self.settings(), "r/tools/hooks/x")
+        self.assertIn("writable: no (protected: git hooks)", result.stdout)
+
+    def test_core_hooksPath_of_the_user_counts_in_every_repository(self):
+        for name in ("a/.githooks/pre-commit", "deep/down/b/.githooks/pre-commit"):
+            self.write(name)
+        self.repository("a")
+        self.repository("deep/down/b")
+        self.write("../home/.gitconfig", "[include]\n\tpath = more.inc\n")
+        self.write("../home/more.inc", "[core]\n\thooksPath = .githooks\n")
+        self.attack("echo x >> a/.githooks/pre-commit; echo x > deep/down/b/.githooks/pre-push; rn a/.githooks x; true")
+
+    def test_files_that_are_included_are_guarded(self):
+        self.repository("r")
+        self.write("r/team.inc", "[core]\n\thooksPath = team-hooks\n[include]\n\tpath = ../r/again.inc\n")
+        self.write("r/team-hooks/x")
+        self.git("config", "include.path", "../team.inc", cwd=os.path.join(self.work, "r"))
+        self.git("config", "includeIf.gitdir:/nowhere/.path", "../if.inc", cwd=os.path.join(self.work, "r"))
+        self.attack("cd r; for f in team.inc if.inc again.inc team-hooks/x team-hooks/y; do echo x >> $f; rm -f $f;"
+                    " echo x > new; rn new $f; rm -f new; done; true")
+
+    def test_repository_above_the_writable_root(self):
+        self.repository("r")
+        self.write("r/sub/hooks/x")
+        self.git("config", "core.hooksPath", "sub/hooks", cwd=os.path.join(self.work, "r"))
+        self.filesystem["allowWrite"] = ["r/sub"]
+        self.attack("echo x >> r/sub/hooks/x; rn r/sub/hooks r/sub/h; true")
+
+    def test_configurations_that_are_no_files_stop_nothing(self):
+        self.repository("r")
+        config = os.path.join(self.work, "r/.git/config")
+        os.unlink(config)
+        os.mkfifo(config)
+        self.write("s/.git/HEAD")
+        self.write("s/.git/config", "[core\n" + "x" * 100000)
+        self.write("t/.git", "gitdir: ../t/.git\n")
+        self.write("u/.git", "gitdir: " + "a/" * 5000)
+        self.assertRan(self.sh("echo x > new"))
+
+    def linked(self):
+        """A repository outside the writable root, and a linked worktree of it that is the root."""
+        main, tree = os.path.join(self.top, "main"), os.path.join(self.work, "tree")
+        os.rename(self.repository("m"), main)
+        self.git("worktree", "add", "-q", tree, "-b", "b", cwd=main)
+        self.filesystem["allowWrite"] = ["."]
+        return main, tree
+
+    def test_F10_linked_worktree_says_what_it_needs(self):
+        main, tree = self.linked()
+        result = self.sh("echo 2 > f; git commit -qam two", cwd=tree)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn(f'the repository of the work tree {tree}; {{"filesystem": {{"allowWrite": ["{main}/.git"]}}}}',
+                      result.stderr)
+
+    def test_F10_linked_worktree_works_when_its_repository_is_allowed(self):
+        main, tree = self.linked()
+        self.filesystem["allowWrite"] = [".", f"{main}/.git"]
+        result = self.sh("set -e; echo 2 > f; git add f; git commit -qm two; git log --oneline | wc -l; git status --short;"
+                         "git gc -q; git branch more", cwd=tree)
+        self.assertRan(result)
+        self.assertEqual(result.stdout, "2\n")
+        self.own()
+        self.git("config", "--file", f"{main}/.git/info/attributes", "a.b", "c")
+        before = {n: open(f"{main}/.git/{n}", "rb").read() for n in ("config", "info/attributes")}
+        result = self.sh(f"cd {main}/.git; for f in config info/attributes hooks/pre-commit config.worktree commondir"
+                         " worktrees/tree/config.worktree worktrees/tree/commondir worktrees/tree/hooks/x; do"
+                         "  echo x >> $f && echo WROTE $f; rm -f $f; echo x > new; rn new $f && echo MOVED $f; done;"
+                         f" rn hooks h && echo HOOKS; rm -f new; git config core.fsmonitor x && echo SET; cd {tree};"
+                         " echo 'gitdir: x' > .git && echo LINK; git status --short", cwd=tree)
+        self.assertEqual(result.stdout, "", result.stderr)
+        self.assertEqual(before, {n: open(f"{main}/.git/{n}", "rb").read() for n in before})
+        self.assertFalse([n for n in os.listdir(f"{main}/.git/hooks") if not n.endswith(".sample")])
+
+    def test_git_directory_elsewhere_in_the_root(self):
+        self.git("init", "-q", "--separate-git-dir", "store", "r")
+        self.git("commit", "-qm", "x", "--allow-empty", cwd=os.path.join(self.work, "r"))
+        self.git("worktree", "add", "-q", "../w", cwd=os.path.join(self.work, "r"))
+        self.attack("for d in store store/worktrees/w; do for f in config hooks/pre-commit commondir config.worktree"
+                    " info/attributes; do echo x >> $d/$f; rn $d/$f x; done; rn $d y; done; true")
+
+    def test_F11_config_of_a_worktree(self):
+        self.repository("r")
+        self.git("config", "extensions.worktreeConfig", "true", cwd=os.path.join(self.work, "r"))
+        for there in (False, True):
+            if there:
+                self.git("config", "--worktree", "user.name", "me", cwd=os.path.join(self.work, "r"))
+            result = self.sh("cd r; git status --short && git config user.name; git config --worktree user.name evil"
+                             " && echo SET; true")
+            self.assertEqual(result.stdout, "me\n" if there else "", result.stderr)
+            self.assertEqual(os.path.exists(os.path.join(self.work, "r/.git/config.worktree")), there)
+
+    def test_worktrees_and_submodules_with_allowGitConfig(self):
+        self.repository("r")
+        self.repository("lib")
+        self.filesystem["allowGitConfig"] = True
+        result = self.sh("set -e; cd r; git worktree add -q ../w; cd ../w; echo 2 > f; git commit -qam two; cd ../r;"
+                         "git -c protocol.file.allow=always submodule --quiet add ../lib lib; git commit -qm sub;"
+                         "cd ..; git -c protocol.file.allow=always clone -q --recurse-submodules r c; cat c/lib/f;"
+                         "echo x > c/.git/hooks/pre-commit || echo refused;"
+                         "echo x > c/.git/modules/lib/hooks/pre-commit || echo refused")
+        self.assertRan(result)
+        self.assertEqual(result.stdout, "1\nrefused\nrefused\n")
+
+
+class Hints(Fence):
+    def test_F38_caches_of_tools_get_a_line_for_the_settings(self):
+        os.makedirs(os.path.join(self.home, ".cache/go-build"))
+        os.makedirs(os.path.join(self.home, ".cargo"))
+        result = self.sh("mkdir ~/.cache/go-build/00; echo x > ~/.cargo/registry; mkdir ~/.npm; exit 1")
+        for path, name, more in ((".cache/go-build/00", ".cache/go-build", "\n"), (".cargo/registry", ".cargo", "\n"),
+                                 (".npm", ".npm", ", once that directory is there")):
+            self.assertRegex(result.stderr, f'{self.home}/{path} .*{{"filesystem": {{"allowWrite": \\["~/{name}"\\]}}}}'
+                                            f" in the settings allows it{more}")
+        self.filesystem["allowWrite"] = ["~/.cache/go-build", "~/.cargo"]
+        self.assertRan(self.sh("mkdir ~/.cache/go-build/00; echo x > ~/.cargo/registry"))
+
+
+both(globals(), NewRepositories, Configured, Hints)
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,0 +1,61 @@
+#include "launcher/hints.h"
+
+#include "srt/cleanup.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* Where tools keep what they have fetched, below the home directory. A directory of many tools is
+ * not allowed whole. */
+static const struct {
+    const char *path;
+    bool shared;
+} caches[] = {
+    {".cache", true},       {".local/share", true}, {".npm", false},    {".cargo", false},
+    {".rustup", false},     {"go", false},          {".gradle", false}, {".m2", false},
+    {".ivy2", false},       {".sbt", false},        {".yarn", false},   {".pnpm-store", false},
+    {".bun", false},        {".deno", false},       {".nuget", false},  {".dotnet", false},
+    {".gem", false},        {".bundle", false},     {".ccache", false}, {".conan2", false},
+    {".composer", false},   {".pub-cache", false},  {".hex", false},    {".mix", false},
+    {".terraform.d", false}};
+
+static char *cache_hint(const char *home, const char *path)
+{
+    const char *below = path_below(path, home);
+    for (size_t i = 0; i < sizeof(caches) / sizeof(caches[0]); i++) {
+        size_t len = strlen(caches[i].path);
+        if (!path_within(below, caches[i].path))
+            continue;
+        if (caches[i].shared && below[len] == '/')
+            len += 1 + strcspn(below + len + 1, "/");
+        autofree char *cache = strndup(path, (size_t)(below - path) + len);
+        assert(cache != NULL);
+        char *hint = NULL;
+        int made = asprintf(&hint,
+                            "a cache outside the sandbox; {\"filesystem\": {\"allowWrite\": "
+                            "[\"~/%.*s\"]}} in the settings allows it%s",
+                            (int)len, below,
+                            access(cache, F_OK) != 0 ? ", once that directory is there" : "");
+        assert(made >= 0);
+        return hint;
+    }
+    return NULL;
+}
+
+char *hints_for_write(const struct fence *fence, const char *home, const char *path)
+{
+    const struct fence_gitdir *gitdir = fence_gitdir_of(fence, path);
+    if (gitdir != NULL) {
+        char *hint = NULL;
+        int made =
+            asprintf(&hint,
+                     "the repository of the work tree %s; {\"filesystem\": {\"allowWrite\": "
+                     "[\"%s\"]}} in the settings allows it, and keeps its hooks and configuration "
+                     "as they are",
+                     gitdir->top, gitdir->dir);
+        assert(made >= 0);
+        return hint;
+    }
+    return home != NULL && home[0] == '/' && path_within(path, home) ? cache_hint(home, path)
+                                                                     : NULL;
+}
