@@ -45,7 +45,7 @@ struct question {
     unsigned fields;
     char *record;
     uint64_t timeout_ms;
-    int64_t since_ms;
+    int64_t since_ms, request_ms; /* now, and as the gateway's loop had it */
     bool probe;
 };
 
@@ -68,11 +68,16 @@ struct local {
     char why[256];    /* there is none, or what failed last */
 };
 
-static int64_t now_ms(void)
+static int64_t clock_ms(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int64_t now_ms(void)
+{
+    return clock_ms(CLOCK_MONOTONIC);
 }
 
 __attribute__((format(printf, 2, 3))) static void say(const struct local *local, const char *format,
@@ -218,6 +223,7 @@ static struct question *make_question(struct local *local, const struct srt_filt
         abort();
     question->timeout_ms = request->timeout_ms;
     question->since_ms = now_ms();
+    question->request_ms = request->now_ms;
     question->probe = probe;
     TAILQ_INSERT_TAIL(&local->waiting, question, order);
     local->waiting_count++;
@@ -496,7 +502,9 @@ static void on_abandon(void *arg, const struct srt_filter_ticket *ticket)
     struct question *question = find_by_ticket(local, ticket);
     if (question == NULL)
         return;
-    const bool late = now_ms() - question->since_ms >= (int64_t)question->timeout_ms;
+    /* Its time is up, or else its client is gone. The loop's clock is behind, never ahead. */
+    const bool late =
+        clock_ms(CLOCK_REALTIME) - question->request_ms + 1 >= (int64_t)question->timeout_ms;
     const bool asked = question->state == QUESTION_ASKED;
     if (asked && (local->hello.phases & REMOTE_ABANDON) != 0) {
         autofree char *line = remote_line_abandon(question->id);
