@@ -349,8 +349,9 @@ static void on_up(void *arg, const struct remote_hello *hello)
     struct question *question, *next;
     local->hello = *hello;
     local->retry_ms = RETRY_MS;
+    if (local->told_down)
+        say(local, "worker %u: connected to %s", local->worker, local->filter->socket);
     local->told_down = false;
-    say(local, "worker %u: connected to %s", local->worker, local->filter->socket);
     /* Another process may think otherwise than the last one. */
     if (local->cache != NULL)
         verdict_cache_clear(local->cache);
