@@ -263,6 +263,23 @@ static void restore_original(struct http *http)
     buf_append(&http->forward, buf_view(&http->original));
 }
 
+/* A call that blocked held up everybody of the worker; what it says so late counts no more than
+ * what resume() would have said then. */
+static enum srt_filter_verdict in_time(struct session *session, const struct filter *filter,
+                                       enum srt_filter_verdict verdict)
+{
+    struct filtering_state *state = session->filtering;
+    const int64_t took_ms = (session_clock_ns() - state->asked_ns) / 1000000;
+    if ((verdict != SRT_FILTER_PASS && verdict != SRT_FILTER_DENY) ||
+        took_ms < (int64_t)filter->config->timeout_ms)
+        return verdict;
+    snprintf(state->ruling.reason, sizeof(state->ruling.reason),
+             "it blocked its worker for %lld ms, and has %llu", (long long)took_ms,
+             (unsigned long long)filter->config->timeout_ms);
+    log_line("filter %s: %s", filter->config->name, state->ruling.reason);
+    return SRT_FILTER_ERROR;
+}
+
 static enum srt_filter_verdict ask(struct session *session, uint32_t number)
 {
     const struct filter *filter = filter_at(session, number);
@@ -294,7 +311,7 @@ static enum srt_filter_verdict ask(struct session *session, uint32_t number)
     }
     edits_free(&edits);
     free(fields);
-    return verdict;
+    return in_time(session, filter, verdict);
 }
 
 /* ---- verdicts ---- */

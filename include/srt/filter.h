@@ -21,17 +21,17 @@
  * that thread begins and after it has ended; create() on the control thread, destroy() on any. Two
  * workers run at once: what they share is the module's to guard. No call may block, for a worker
  * serves thousands: what takes time answers SRT_FILTER_PENDING. A call that blocks is not
- * interrupted.
+ * interrupted, and what it says after its `timeout` is no verdict.
  *
  * Ownership.  Everything reached through a srt_filter_request is borrowed and dies with the call.
  *
  * Failure.  Fail closed: a verdict outside the enum, or none in time, is SRT_FILTER_ERROR; a late or
- * a second answer finds nothing, and a section that create() refuses is a fault of the configuration. A module that
- * crashes takes the gateway with it.
+ * a second answer finds nothing, and a section that create() refuses is a fault of the
+ * configuration. A module that crashes takes the gateway with it.
  *
  * Compatibility.  Structs only grow at their end and say their size first, as the gateway that
  * fills them knew it: read a member only when `size` covers it. A module with another `abi`, or
- * that is bigger than the gateway knows, is refused.
+ * with a struct srt_filter_module of another size, is refused.
  */
 #ifndef SRT_FILTER_H
 #define SRT_FILTER_H

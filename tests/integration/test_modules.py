@@ -178,6 +178,16 @@ class Loaded(FilterCase):
         self.assert_no_verdict(gw, gw.get(self.url), "probe", "????")
         self.assert_untouched_since(0)
 
+    def test_P22_a_call_that_blocks_is_no_verdict_and_holds_up_its_worker_only(self):
+        free = (f"[policy free]\nallow = good.test:{self.good.port}\nallow-addresses = 127.0.0.0/8\n"
+                "[listen free]\naddress = 127.0.0.1:0\npolicy = free\n")
+        gw = self.filtered(self.probe("block", timeout="100ms"), allow=[f"good.test:{self.good.port}"], hosts=[self.good], more=free)
+        with gw.client() as client:
+            client.request(f"GET {self.url} HTTP/1.1", [("Host", "good.test")])
+            self.assertEqual(gw.get(self.url, listener="free").status, 200)
+            self.assert_no_verdict(gw, client.response(), "probe", "it blocked its worker for")
+        self.assert_untouched_since(1)
+
     def test_an_answer_from_another_thread_or_before_the_call_returns(self):
         for answer in ("thread", "early"):
             gw = self.with_probe(answer)

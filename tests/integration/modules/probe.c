@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct probe {
     const struct srt_filter_host *host;
@@ -151,6 +152,10 @@ static enum srt_filter_verdict on_request(void *local, const struct srt_filter_r
     if (is(self, "garbage")) {
         memset(ruling->reason, 7, sizeof(ruling->reason));
         return (enum srt_filter_verdict)77;
+    }
+    if (is(self, "block")) {
+        usleep(400000);
+        return SRT_FILTER_PASS;
     }
     if (is(self, "edit")) {
         const struct srt_filter_text host = {"Host", 4}, length = {"content-length", 14},
