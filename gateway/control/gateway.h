@@ -22,7 +22,7 @@ struct watch;
 struct gateway {
     struct ev_loop *loop;
     const char *config_path; /* NULL: private */
-    const char *audit_path;  /* or "stderr" or "none" */
+    char *audit_path;        /* or "stderr" or "none"; outlives the snapshot that said so */
     struct audit *audit;
     struct snapshot *snapshot;   /* in force */
     struct listener **listeners; /* one for each of snapshot->config->listens */

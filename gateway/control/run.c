@@ -277,7 +277,9 @@ static int open_audit(struct run *run)
         audit.numbering_fd = handover_take_numbering(gateway->handover);
     if (run->private_fd >= 0)
         audit.path = run->audit_log != NULL ? run->audit_log : "none";
-    gateway->audit_path = audit.path;
+    gateway->audit_path = strdup(audit.path);
+    if (gateway->audit_path == NULL)
+        abort();
     gateway->audit = audit_open(&audit, &err);
     if (gateway->audit == NULL) {
         log_line("%s", err.text);
@@ -501,6 +503,7 @@ static void stop(struct run *run)
                 listener_close(gateway->listeners[i]);
     free(gateway->listeners);
     snapshot_release(gateway->snapshot);
+    free(gateway->audit_path);
     audit_close(gateway->audit);
 }
 

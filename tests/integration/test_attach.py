@@ -91,7 +91,8 @@ class AttachCase(LabCase):
         self.good, self.other = self.upstream(name="good.test"), self.upstream(name="other.test")
         self.control = self.path("control.sock")
         config = self.config(allow=[self.good.authority, self.other.authority], hosts=[self.good, self.other], more=more, **parts)
-        self.gw = self.gateway(config.replace("control = none", f"control = {self.control}"))
+        self.gw_config = config.replace("control = none", f"control = {self.control}")
+        self.gw = self.gateway(self.gw_config)
         return self.gw
 
     def launcher(self):
@@ -116,6 +117,13 @@ class Attaching(AttachCase):
         attach = self.gw.records("attach")[0]
         self.assertEqual((attach["sandbox"], attach["command"], attach["peer"]),
                          ("npm-1", "make", f"uid={os.getuid()},pid={os.getpid()}"))
+
+    def test_a_launcher_that_comes_after_a_reload_is_told_the_same(self):
+        self.lab()
+        before = self.launcher().attach("before")
+        self.gw.reload(self.gw_config + "; changed\n")
+        after = self.launcher().attach("after")
+        self.assertEqual((after["hide"], after["protect"], after["generation"]), (before["hide"], before["protect"], 2))
 
     def test_M05_the_end_of_the_connection_is_the_end_of_the_sandbox(self):
         self.lab()
