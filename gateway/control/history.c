@@ -157,12 +157,44 @@ static bool take_number(struct scan *scan, int64_t *out)
     return scan->at > start && (*start != '0' || scan->at - start == 1);
 }
 
+/* `"key":` where the field is the next, as it is in our own records but for those that a kind has
+ * not. */
+static const struct field *take_next_key(struct scan *scan)
+{
+    enum { AHEAD = 3 };
+    const size_t left = (size_t)(scan->end - scan->at);
+    for (size_t i = scan->next; i < FIELD_COUNT && i < scan->next + AHEAD; i++) {
+        const struct field *field = &fields[i];
+        if (field->key_len + 3 > left || scan->at[field->key_len + 1] != '"' ||
+            scan->at[field->key_len + 2] != ':' || scan->at[0] != '"' ||
+            memcmp(scan->at + 1, field->key, field->key_len) != 0)
+            continue;
+        scan->at += field->key_len + 3;
+        scan->next = i + 1;
+        return field;
+    }
+    return NULL;
+}
+
+/* False: what stands there is no key. `*field` is NULL when nobody looks at it. */
+static bool take_key(struct scan *scan, const struct field **field)
+{
+    char *key, *key_end;
+    if ((*field = take_next_key(scan)) != NULL)
+        return true;
+    if (!take_string(scan, &key, &key_end) || !take_byte(scan, ':'))
+        return false;
+    *field = find_field(scan, key, (size_t)(key_end - key));
+    return true;
+}
+
 /* One `"key":value`. False: not of the kind that is read here. */
 static bool take_pair(struct scan *scan)
 {
-    char *key, *key_end, *text = NULL, *text_end = NULL;
+    char *text = NULL, *text_end = NULL;
+    const struct field *field;
     int64_t number = 0;
-    if (!take_string(scan, &key, &key_end) || !take_byte(scan, ':') || scan->at == scan->end)
+    if (!take_key(scan, &field) || scan->at == scan->end)
         return false;
     const char first = *scan->at;
     const bool is_text = first == '"', is_null = first == 'n';
@@ -170,7 +202,6 @@ static bool take_pair(struct scan *scan)
         : is_null ? !take_word(scan, "null", 4)
                   : !take_number(scan, &number))
         return false;
-    const struct field *field = find_field(scan, key, (size_t)(key_end - key));
     if (field == NULL || field->kind == FIELD_UNUSED)
         return true;
     const bool number_wanted = field->kind == FIELD_NUMBER;
