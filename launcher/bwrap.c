@@ -1,5 +1,6 @@
 #include "launcher/bwrap.h"
 
+#include "launcher/remedy.h"
 #include "launcher/stage.h"
 #include "srt/cleanup.h"
 
@@ -8,6 +9,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -16,13 +18,29 @@
 
 enum { START_MS = 20000 };
 
+/* In a user namespace that is not the first one, such as a sandbox around this one, the owner of
+ * the host's programs has no number. Then the place has to vouch for the program. */
+static bool is_the_hosts(const char *path, const struct stat *st)
+{
+    autofclose FILE *map = fopen("/proc/self/uid_map", "re");
+    autofclose FILE *nobody = fopen("/proc/sys/kernel/overflowuid", "re");
+    unsigned inside, outside, count, overflow;
+    if (strcmp(path, "/usr/bin/bwrap") != 0 || map == NULL || nobody == NULL ||
+        fscanf(map, "%u %u %u", &inside, &outside, &count) != 3 ||
+        fscanf(nobody, "%u", &overflow) != 1)
+        return false;
+    bool first_namespace = inside == 0 && outside == 0 && count == UINT32_MAX;
+    return !first_namespace && st->st_uid == overflow;
+}
+
 /* Nobody but root and this user may be able to put another program there. */
 static int check_trust(const char *path, const struct fence *fence, struct srt_err *err)
 {
     struct stat st;
     if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || access(path, X_OK) != 0)
         return srt_err_set(err, "%s is not an executable file", path);
-    if ((st.st_uid != 0 && st.st_uid != getuid()) || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    bool owned = st.st_uid == 0 || st.st_uid == getuid() || is_the_hosts(path, &st);
+    if (!owned || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
         return srt_err_set(err,
                            "%s may be replaced by other users, so it is not trusted to build the "
                            "sandbox; use the one that \"apt install bubblewrap\" brings",
@@ -158,10 +176,17 @@ static _Noreturn void become_bwrap(const struct bwrap_options *options, const st
     _exit(127);
 }
 
-/* The whole text of a failed start, on one line, with what can be done about it. */
+/* Said by the environment, for words only. */
+static bool is_nested(void)
+{
+    const char *runtime = getenv("SANDBOX_RUNTIME");
+    return runtime != NULL && strcmp(runtime, "1") == 0;
+}
+
+/* The text of a failed start, on one line, with what can be done about it. */
 static int explain_failure(struct bwrap *bwrap, struct srt_err *err)
 {
-    char text[600] = "";
+    char text[300] = "";
     size_t len = 0;
     for (ssize_t n; len < sizeof(text) - 1; len += (size_t)n) {
         struct pollfd wake = {.fd = bwrap->complaints, .events = POLLIN};
@@ -176,17 +201,8 @@ static int explain_failure(struct bwrap *bwrap, struct srt_err *err)
     for (char *p = text; *p != '\0'; p++)
         if (*p == '\n')
             *p = ' ';
-    const char *remedy = "";
-    if (strstr(text, "uid map") != NULL || strstr(text, "namespace") != NULL ||
-        strstr(text, "RTM_NEWADDR") != NULL || strstr(text, "unshare") != NULL)
-        remedy =
-            "; unprivileged user namespaces are needed: see that user.max_user_namespaces and, "
-            "where it exists, kernel.unprivileged_userns_clone are not 0 (sysctl), on Ubuntu that "
-            "kernel.apparmor_restrict_unprivileged_userns is 0 or an AppArmor profile gives bwrap "
-            "\"userns,\", and in a container that its seccomp profile allows unshare";
-    else if (strstr(text, "proc") != NULL)
-        remedy = "; a container that covers parts of /proc does not allow a new one: run it with "
-                 "--security-opt systempaths=unconfined, or set enableWeakerNestedSandbox";
+    char remedy[700];
+    remedy_for(remedy, sizeof(remedy), text, bwrap->program, "", is_nested());
     return srt_err_set(err, "bubblewrap could not build the sandbox%s%s%s",
                        text[0] != '\0' ? ": " : "", text, remedy);
 }
@@ -229,8 +245,10 @@ static int wait_ready(struct bwrap *bwrap, struct srt_err *err)
 
 int bwrap_start(struct bwrap *bwrap, const struct bwrap_options *options, struct srt_err *err)
 {
-    *bwrap = (struct bwrap){
-        .sock = -1, .complaints = -1, .inside = {.mount_ns = -1, .net_ns = -1, .host_proc = -1}};
+    *bwrap = (struct bwrap){.program = options->program,
+                            .sock = -1,
+                            .complaints = -1,
+                            .inside = {.mount_ns = -1, .net_ns = -1, .host_proc = -1}};
     const char *words[COMMON_COUNT + 4] = {0};
     memcpy(words, words_common, sizeof(words_common));
     words[COMMON_COUNT] = options->weaker_proc ? "--ro-bind" : "--proc";
@@ -247,8 +265,13 @@ int bwrap_start(struct bwrap *bwrap, const struct bwrap_options *options, struct
     if (self < 0)
         return srt_err_set(err, "%s: %s", options->self, strerror(errno));
     if (bwrap->inside.host_proc < 0 || real_stderr < 0 ||
-        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-        return srt_err_set(err, "the sandbox cannot be prepared: %s", strerror(errno));
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+        char remedy[700];
+        int error = errno;
+        return srt_err_set(err, "the sandbox cannot be prepared: %s%s", strerror(error),
+                           remedy_for(remedy, sizeof(remedy), "", options->program, "",
+                                      error == EPERM && is_nested()));
+    }
     bwrap->sock = pair[0];
     autoclose int theirs = pair[1];
     if (pipe2(pipe_fds, O_CLOEXEC) != 0)

@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 struct bwrap {
+    const char *program;
     pid_t pid;      /* of bubblewrap itself, outside */
     int sock;       /* to the last stage (stage.h) */
     int complaints; /* what bubblewrap prints, until the stage is there */

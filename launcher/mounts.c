@@ -58,10 +58,11 @@ static int step_failed(const struct fence_step *step, struct srt_err *err)
                        fence_act_word(step->act), why);
 }
 
-/* One mount at a time, for trees in which the host has read-only mounts that nobody may lift: those
- * stay as they are. The list is read through the host's /proc, as this process is not in the
- * sandbox's. */
-static int lift_one_by_one(int tree, const char *path, const struct inside *inside)
+/* The mounts below `path` one at a time, for trees in which the host has read-only mounts that
+ * nobody may lift: those stay as they are. Only when the tree is attached, as the kernel lets
+ * nobody change a mount inside a detached one. The list is read through the host's /proc, as this
+ * process is not in the sandbox's. */
+static int lift_one_by_one(const char *path, const struct inside *inside)
 {
     autoclose int fd = openat(inside->host_proc, "self/mountinfo", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -70,8 +71,6 @@ static int lift_one_by_one(int tree, const char *path, const struct inside *insi
     if (list == NULL)
         return -1;
     steal_fd(&fd);
-    if (change_flags(tree, "", AT_EMPTY_PATH, 0, MOUNT_ATTR_RDONLY) != 0 && errno != EPERM)
-        return -1;
     autofree char *line = NULL;
     size_t size = 0;
     while (getline(&line, &size, list) > 0) {
@@ -81,17 +80,25 @@ static int lift_one_by_one(int tree, const char *path, const struct inside *insi
         autofree char *owned = mount_point;
         /* Escaped characters are left alone: such a mount stays read-only, which is the safe side.
          */
-        if (strchr(owned, '\\') == NULL && path_within(owned, path) && strcmp(owned, path) != 0)
-            change_flags(tree, path_below(owned, path), AT_SYMLINK_NOFOLLOW, 0, MOUNT_ATTR_RDONLY);
+        if (strchr(owned, '\\') != NULL || !path_within(owned, path) || strcmp(owned, path) == 0)
+            continue;
+        autoclose int place = open_place(owned);
+        if (place >= 0)
+            change_flags(place, "", AT_EMPTY_PATH, 0, MOUNT_ATTR_RDONLY);
     }
     return 0;
 }
 
-static int make_writable(int tree, const char *path, const struct inside *inside)
+/* `*in_part`: some of it has to be lifted when it is attached. */
+static int make_writable(int tree, bool *in_part)
 {
     if (change_flags(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, 0, MOUNT_ATTR_RDONLY) == 0)
         return 0;
-    return errno == EPERM ? lift_one_by_one(tree, path, inside) : -1;
+    *in_part = true;
+    return errno == EPERM && (change_flags(tree, "", AT_EMPTY_PATH, 0, MOUNT_ATTR_RDONLY) == 0 ||
+                              errno == EPERM)
+               ? 0
+               : -1;
 }
 
 /* A new tmpfs, not yet attached. */
@@ -169,9 +176,15 @@ static int hide(const struct fence_plan *plan, size_t index, int target)
     return tree < 0 ? -1 : attach(tree, target);
 }
 
-/* `source` is the place as the host has it, taken before the first mount; -1 where the step covers
- * a place with itself. */
-static int carry_out(const struct fence_plan *plan, size_t index, int source)
+/* A place as the host has it, taken before the first mount; -1 where the step covers a place with
+ * itself. */
+struct source {
+    int tree;
+    bool in_part;
+};
+
+static int carry_out(const struct fence_plan *plan, size_t index, const struct source *source,
+                     const struct inside *inside)
 {
     const struct fence_step *step = &plan->steps[index];
     autoclose int target = open_place(step->path);
@@ -179,8 +192,11 @@ static int carry_out(const struct fence_plan *plan, size_t index, int source)
         return -1;
     if (step->act == FENCE_HIDDEN)
         return hide(plan, index, target);
-    if (source >= 0)
-        return attach(source, target);
+    if (source->tree >= 0) {
+        if (attach(source->tree, target) != 0)
+            return -1;
+        return source->in_part ? lift_one_by_one(step->path, inside) : 0;
+    }
     autoclose int tree = open_tree_clone(target);
     if (tree < 0)
         return -1;
@@ -190,15 +206,16 @@ static int carry_out(const struct fence_plan *plan, size_t index, int source)
     return attach(tree, target);
 }
 
-static int take_source(const struct fence_step *step, const struct inside *inside)
+static int take_source(const struct fence_step *step, struct source *source)
 {
     autoclose int place = open_place(step->path);
     autoclose int tree = place < 0 ? -1 : open_tree_clone(place);
     if (tree < 0)
         return -1;
-    if (step->act == FENCE_WRITABLE && make_writable(tree, step->path, inside) != 0)
+    if (step->act == FENCE_WRITABLE && make_writable(tree, &source->in_part) != 0)
         return -1;
-    return steal_fd(&tree);
+    source->tree = steal_fd(&tree);
+    return 0;
 }
 
 /* uid 0 owns the host-wide knobs in /proc and needs no capability to write to some of them. */
@@ -221,7 +238,7 @@ static int guard_proc(struct srt_err *err)
         autofree char *path = path_join("/proc", entry->d_name);
         struct fence_step step = {.act = FENCE_READONLY, .path = path, .setting = "default"};
         struct fence_plan one = {.steps = &step, .count = 1};
-        if (carry_out(&one, 0, -1) != 0)
+        if (carry_out(&one, 0, &(struct source){.tree = -1}, NULL) != 0)
             result = step_failed(&step, err);
     }
     closedir(proc);
@@ -250,23 +267,22 @@ int mounts_carry_out(void *context, const struct inside *inside, struct inside_g
     if (job->tmpdir != NULL && mkdir(job->tmpdir, 0700) != 0)
         return srt_err_set(err, "%s cannot be made: %s", job->tmpdir, strerror(errno));
 
-    autofree int *sources = calloc(plan->count + 1, sizeof(int));
+    autofree struct source *sources = calloc(plan->count + 1, sizeof(*sources));
     assert(sources != NULL);
     bool blanks = false;
     for (size_t i = 0; i < plan->count; i++) {
         const struct fence_step *step = &plan->steps[i];
-        sources[i] = -1;
+        sources[i].tree = -1;
         blanks = blanks || (step->act == FENCE_HIDDEN && step->type != PATH_DIR);
         if (step->act != FENCE_WRITABLE && step->act != FENCE_VISIBLE)
             continue;
-        sources[i] = take_source(step, inside);
-        if (sources[i] < 0)
+        if (take_source(step, &sources[i]) != 0)
             return step_failed(step, err);
     }
     if (blanks && put_up_blanks(err) != 0)
         return -1;
     for (size_t i = 0; i < plan->count; i++)
-        if (carry_out(plan, i, sources[i]) != 0)
+        if (carry_out(plan, i, &sources[i], inside) != 0)
             return step_failed(&plan->steps[i], err);
     if (blanks && umount2(blanks_dir, DETACH) != 0)
         return srt_err_set(err, "the tmpfs for hidden files cannot be detached: %s",

@@ -110,9 +110,11 @@ static const struct row rows[] = {
     /* A stream pair is connected to itself for ever; a datagram pair can send anywhere. */
     ARG_BITS("socketpair", 1, 0xf, SOCK_DGRAM, EPERM, SYSCALLS_UNIX_SOCKETS,
              "a datagram pair can send to any Unix socket"),
-    ARG_BITS("socketpair", 1, 0xf, SOCK_SEQPACKET, EPERM, SYSCALLS_UNIX_SOCKETS,
+    /* A pair of packets in order is connected for ever, too (unix_seqpacket_sendmsg() ignores the
+     * name); only a sandbox inside has a use for it. */
+    ARG_BITS("socketpair", 1, 0xf, SOCK_SEQPACKET, EPERM,
+             SYSCALLS_UNIX_SOCKETS | SYSCALLS_NESTED_USERNS,
              "only stream pairs are certain to stay what they are"),
-    ARG_BITS("socket", 1, 0xf, SOCK_RAW, EPERM, 0, "packets are made by the kernel"),
     ARG_BITS("socket", 1, 0xf, SOCK_PACKET, EPERM, 0, "packets are made by the kernel"),
 
     /* Around the filter or the walls. */
@@ -121,9 +123,11 @@ static const struct row rows[] = {
     CALL("io_uring_register", ENOSYS, 0, "does what system calls do, unseen by this filter"),
     ARG_BITS("ptrace", 0, LOW32, PTRACE_ATTACH, EPERM, 0, "no process reaches into another"),
     ARG_BITS("ptrace", 0, LOW32, PTRACE_SEIZE, EPERM, 0, "no process reaches into another"),
-    CALL("process_vm_readv", EPERM, 0, "no process reaches into another"),
+    /* What the warden of a sandbox inside does; process 1 here is out of reach, being not dumpable.
+     */
+    CALL("process_vm_readv", EPERM, SYSCALLS_NESTED_USERNS, "no process reaches into another"),
     CALL("process_vm_writev", EPERM, 0, "no process reaches into another"),
-    CALL("pidfd_getfd", EPERM, 0, "no process reaches into another"),
+    CALL("pidfd_getfd", EPERM, SYSCALLS_NESTED_USERNS, "no process reaches into another"),
     CALL("kcmp", EPERM, 0, "no process reaches into another"),
     CALL("open_by_handle_at", EPERM, 0, "opens files past their directories"),
     CALL("add_key", EPERM, 0, "keyrings are shared with the host"),
@@ -164,6 +168,7 @@ static const struct row rows[] = {
 enum { ROW_COUNT = sizeof(rows) / sizeof(rows[0]) };
 
 static const char family_reason[] = "only IPv4, IPv6 and routing netlink have a use here";
+static const char raw_reason[] = "packets are made by the kernel (raw, but for netlink)";
 enum { NETLINK_ROUTE_PROTOCOL = 0, FAMILIES = 46, NETLINK_PROTOCOLS = 23 };
 
 static bool row_applies(const struct row *row, unsigned options)
@@ -220,6 +225,14 @@ static int add_families(scmp_filter_ctx filter)
     return result;
 }
 
+/* Netlink makes no difference between raw sockets and datagrams; getifaddrs() asks for raw ones. */
+static int add_raw(scmp_filter_ctx filter)
+{
+    return seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 2,
+                            SCMP_A0(SCMP_CMP_NE, AF_NETLINK),
+                            SCMP_A1(SCMP_CMP_MASKED_EQ, 0xf, SOCK_RAW));
+}
+
 /* Sockets whose peer is fixed by connect(), which waits for the warden; a datagram names its
  * receiver. */
 static int add_datagrams(scmp_filter_ctx filter, unsigned options)
@@ -251,6 +264,8 @@ int syscalls_install(unsigned options, struct srt_err *err)
     }
     if (result == 0 && (result = add_families(filter)) != 0)
         srt_err_set(err, "the filter of socket families cannot be added: %s", strerror(-result));
+    if (result == 0 && (result = add_raw(filter)) != 0)
+        srt_err_set(err, "the filter of raw sockets cannot be added: %s", strerror(-result));
     if (result == 0 && (result = add_datagrams(filter, options)) != 0)
         srt_err_set(err, "the filter of datagram sockets cannot be added: %s", strerror(-result));
     if (result == 0 && (result = seccomp_load(filter)) != 0)
@@ -320,5 +335,6 @@ void syscalls_print(unsigned options, FILE *out)
     for (size_t i = 0; i < ROW_COUNT; i++)
         if (row_applies(&rows[i], options))
             fprintf(out, "%s: %s\n", rows[i].name, rows[i].reason);
+    fprintf(out, "socket: %s\n", raw_reason);
     fprintf(out, "socket: %s\n", family_reason);
 }

@@ -1,0 +1,212 @@
+"""srt-launch where it cannot work, and in the hands of people: what it says, and that it then runs nothing. Cases N20, U13, U16, U20."""
+import json
+import os
+import platform
+import socket
+import subprocess
+import threading
+import unittest
+
+from fence import both
+from test_launch import Launch
+
+# Runs a program under a system call filter, as kernels and containers have them: no user namespaces (as AppArmor or
+# a container's filter), or no netlink (where bubblewrap brings loopback up, as AppArmor on Ubuntu refuses it).
+REFUSE = r"""
+import ctypes, os, struct, sys
+def op(code, yes, no, value): return struct.pack("HBBI", code, yes, no, value)
+load, equal, bits, give = 0x20, 0x15, 0x45, 0x06
+allow, eperm, enosys = op(give, 0, 0, 0x7fff0000), op(give, 0, 0, 0x00050001), op(give, 0, 0, 0x00050026)
+clone, unshare, sock = {"x86_64": (56, 272, 41), "aarch64": (220, 97, 198)}[os.uname().machine]
+if sys.argv[1] == "namespaces":
+    code = [op(load, 0, 0, 0), op(equal, 3, 0, clone), op(equal, 2, 0, unshare), op(equal, 4, 0, 435), allow,
+            op(load, 0, 0, 16), op(bits, 0, 2, 0x10000000), eperm, enosys, allow]
+else:
+    code = [op(load, 0, 0, 0), op(equal, 0, 2, sock), op(load, 0, 0, 16), op(equal, 1, 0, 16), allow, eperm]
+class Program(ctypes.Structure): _fields_ = [("count", ctypes.c_ushort), ("code", ctypes.c_void_p)]
+buffer = ctypes.create_string_buffer(b"".join(code))
+libc = ctypes.CDLL(None)
+libc.prctl(38, 1, 0, 0, 0)
+assert libc.prctl(22, 2, ctypes.byref(Program(len(code), ctypes.addressof(buffer)))) == 0
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+class Machines(Launch):
+    def run_where(self, *before, words=("/usr/bin/touch", "ran")):
+        """srt-launch run by another program."""
+        settings = self.settings()
+        self.own()
+        return subprocess.run([*before, self.launch, "-s", settings, "--egress", "none", *words], cwd=self.work, text=True,
+                              env=self.environment(), capture_output=True, timeout=60, **self.popen_args())
+
+    def assert_refused(self, result, *texts):
+        self.assertEqual(result.returncode, 125, result.stderr)
+        for text in texts:
+            self.assertIn(text, result.stderr)
+        self.assertEqual(os.listdir(self.work), [])
+
+    @unittest.skipUnless(platform.machine() in ("x86_64", "aarch64"), "the numbers of its system calls are not known here")
+    def test_N20_where_user_namespaces_are_refused(self):
+        for what in ("namespaces", "netlink"):
+            with self.subTest(what=what):
+                result = self.run_where("/usr/bin/env", "python3", "-c", REFUSE, what)
+                self.assert_refused(result, "srt-launch: bubblewrap could not build the sandbox: bwrap: ", "user.max_user_namespaces",
+                                    "kernel.apparmor_restrict_unprivileged_userns", "a system call filter is in force",
+                                    "--security-opt seccomp=")
+
+    def test_N20_where_no_user_namespace_is_left(self):
+        """Made for real: the limit of a user namespace around it, as in a container without root."""
+        switch = "/proc/sys/user/max_user_namespaces"
+        around = ["unshare", "-r", "/bin/sh", "-c"]
+        if subprocess.run([*around, f"echo 0 > {switch}"], capture_output=True, **self.popen_args()).returncode != 0:
+            self.skipTest("no user namespace to be had around it")
+        result = self.run_where(*around, f"echo 0 > {switch}; exec \"$0\" \"$@\"")
+        self.assert_refused(result, "no user namespace may be made here", "sysctl -w user.max_user_namespaces=")
+
+    def test_read_only_mounts_of_the_host_take_nothing_from_the_writable_beside_them(self):
+        if self.account or os.geteuid() != 0:
+            self.skipTest("only root may mount")
+        for name in ("rw/deep", "ro", "rw/ro"):
+            os.makedirs(os.path.join(self.work, name))
+        mounts = "; ".join(f"mount -t tmpfs {options} x {self.work}/{name} && mkdir -p {self.work}/rw/ro"
+                           for name, options in (("rw", ""), ("ro", "-o ro"), ("rw/ro", "-o ro")))
+        result = self.run_where("unshare", "-m", "/bin/sh", "-c", mounts + "; exec \"$0\" \"$@\"", words=(
+            "/bin/sh", "-c", "for d in . rw ro rw/ro; do touch $d/f && echo $d; done; mkdir -p rw/.git/hooks; echo x > rw/.git/hooks/pre-commit"))
+        self.assertEqual(result.stdout.split(), [".", "rw"], result.stderr)
+        self.assertNotEqual(result.returncode, 0)  # a protected name stays one in there
+
+    def test_it_works_in_a_user_namespace_of_a_container(self):
+        result = self.run_where("unshare", "-r")
+        if "uid map" in result.stderr:
+            self.skipTest("this kernel lets root of a user namespace make no further one")
+        self.assertRan(result)
+        self.assertEqual(os.listdir(self.work), ["ran"])
+
+
+class Faults(Launch):
+    def test_U13_what_cannot_be_set_up_is_said_by_its_setting(self):
+        os.symlink("loop", os.path.join(self.work, "loop"))
+        locked = os.path.join(self.work, "locked")
+        os.makedirs(os.path.join(locked, "in"))
+        long = "x" * 300
+        rows = [({"allowWrite": [".", "loop"]}, "filesystem.allowWrite[1]", "too many symbolic links"),
+                ({"denyRead": ["loop"]}, "filesystem.denyRead[0]", "too many symbolic links"),
+                ({"denyWrite": ["a", "b", "loop/x"]}, "filesystem.denyWrite[2]", "too many symbolic links"),
+                ({"denyRead": ["locked"], "allowRead": ["loop"]}, "filesystem.allowRead[0]", "too many symbolic links"),
+                ({"allowWrite": [long]}, "filesystem.allowWrite[0]", "File name too long"),
+                ({"denyRead": ["."], "allowWrite": []}, "filesystem.denyRead[0]", "the working directory"),
+                ({"allowWrite": [""]}, "filesystem.allowWrite[0]", "must not be empty"),
+                ({"allowWrite": [7]}, "filesystem.allowWrite[0]", "must be")]
+        if not self.account and os.geteuid() == 0:  # root's own searching sees it, what builds the mounts does not
+            os.chmod(locked, 0)
+            os.chown(locked, 12345, 12345)
+            rows.append(({"denyRead": ["locked/in"]}, "filesystem.denyRead[0]", "cannot be made hidden"))
+        for filesystem, setting, text in rows:
+            self.filesystem = {"denyRead": [], "allowWrite": ["."], "denyWrite": [], **filesystem}
+            with self.subTest(filesystem=str(filesystem)[:80]):
+                result = self.run_in("/usr/bin/touch", "ran")
+                self.assertEqual(result.returncode, 125, result.stderr)
+                self.assertIn(setting, result.stderr)
+                self.assertIn(text, result.stderr)
+                self.assertNotIn("bwrap:", result.stderr)
+        self.assertFalse(os.path.exists(os.path.join(self.work, "ran")))
+
+    def test_U20_a_project_cannot_give_itself_rights(self):
+        """Only the file that is named, or the user's own, counts; no variable of the environment switches the fence off."""
+        wide = {"filesystem": {"denyRead": [], "allowWrite": ["/"], "denyWrite": [], "disabled": True}, "allowNestedUserNamespaces": True,
+                "network": {"allowedDomains": ["evil.test"], "deniedDomains": [], "allowAllUnixSockets": True}}
+        for name in (".srt-settings.json", "srt-settings.json", ".claude/settings.json"):
+            self.write(name, json.dumps(wide))
+        outside = os.path.join(self.top, "outside")
+        os.mkdir(outside)
+        self.own()
+        off = {name: value for name in ("SRT_DISABLE", "SRT_SANDBOX", "SANDBOX", "SANDBOX_RUNTIME", "SRT_SETTINGS", "NO_SANDBOX",
+                                        "SRT_LAUNCH_DISABLE", "DANGEROUSLY_DISABLE_SANDBOX") for value in ("0",)}
+        env = self.environment(**off)
+        result = self.run_plain("--egress", "none", "/bin/sh", "-c", f"touch here {outside}/there; mount; grep ^Seccomp: /proc/self/status", env=env)
+        self.assertFalse(os.path.exists(os.path.join(outside, "there")))
+        self.assertFalse(os.path.exists(os.path.join(self.work, "here")))  # without settings nothing may be written
+        self.assertIn("Seccomp:\t2", result.stdout)
+        self.write_home(".srt-settings.json", {"filesystem": {"denyRead": [], "allowWrite": ["."], "denyWrite": []},
+                                               "network": {"allowedDomains": [], "deniedDomains": []}})
+        self.run_plain("--egress", "none", "/bin/sh", "-c", f"touch here {outside}/there", env=env)
+        self.assertTrue(os.path.exists(os.path.join(self.work, "here")))
+        self.assertFalse(os.path.exists(os.path.join(outside, "there")))
+        result = self.run_plain("--egress", "none", "/bin/sh", "-c", "echo '{}' > .srt-settings.json; echo '{}' > ~/.srt-settings.json", env=env)
+        self.assertEqual(result.stderr.count("Read-only file system"), 2, result.stderr)
+
+    def write_home(self, name, settings):
+        with open(os.path.join(self.home, name), "w") as file:
+            json.dump(settings, file)
+        self.own()
+
+
+class Nested(Launch):
+    """A sandbox inside a sandbox. The leak checker of a sanitized build cannot work in there."""
+
+    def environment(self, **changes):
+        options = os.environ.get("ASAN_OPTIONS", "")
+        return super().environment(**{"ASAN_OPTIONS": f"{options}:detect_leaks=0", **changes})
+
+    def inner(self, **settings):
+        """A settings file for the inner one."""
+        path = os.path.join(self.work, "inner.json")
+        everything = {"filesystem": {"denyRead": [], "allowWrite": [self.top], "denyWrite": []}, "enableWeakerNestedSandbox": True,
+                      "network": {"allowedDomains": ["*.test", "127.0.0.1"], "deniedDomains": []}, **settings}
+        with open(path, "w") as file:
+            json.dump(everything, file)
+        return path
+
+    def test_U16_it_is_said_that_the_outer_one_must_allow_it(self):
+        result = self.run_in(self.launch, "--egress", "none", "/usr/bin/touch", "ran")
+        self.assertEqual(result.returncode, 125, result.stderr)
+        self.assertIn("this runs inside a sandbox of srt-launch", result.stderr)
+        self.assertIn("allowNestedUserNamespaces", result.stderr)
+        self.assertEqual(os.listdir(self.work), [])
+
+    def nested(self, *command, options=()):
+        self.more["allowNestedUserNamespaces"] = True
+        inner = self.inner()
+        result = self.run_plain("-s", self.settings(), *options, "--", self.launch, "-s", inner, *options, "--", *command)
+        if "setting up uid map" in result.stderr:
+            self.assertEqual(result.returncode, 125)
+            self.assertIn("a user other than root", result.stderr)
+            self.skipTest("the kernel lets nobody map root a second time without CAP_SETFCAP; it was said")
+        return result
+
+    def test_U16_an_inner_one_works_and_widens_nothing(self):
+        result = self.nested("/bin/sh", "-c", f"touch in; touch {self.top}/out; echo $?; id -u; grep -c . /proc/net/dev; exit 3",
+                             options=("--egress", "none"))
+        self.assertEqual(result.returncode, 3, result.stderr)
+        self.assertEqual(result.stdout.split(), ["1", str(self.account.pw_uid if self.account else os.getuid()), "3"])
+        self.assertTrue(os.path.exists(os.path.join(self.work, "in")))
+        self.assertFalse(os.path.exists(os.path.join(self.top, "out")))
+
+    def test_U16_the_inner_one_goes_out_through_the_outer_one(self):
+        if not hasattr(self, "gateway"):
+            self.skipTest("no gateway was built")
+        server = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(server.close)
+
+        def serve():
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                connection.recv(65536)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
+                connection.close()
+        threading.Thread(target=serve, daemon=True).start()
+        self.network["allowedDomains"] = ["local.test"]
+        result = self.nested("/bin/sh", "-c", "for name in denied.test local.test; do curl -s -o /dev/null -w '%{http_code} ' http://$name/; done; exit 4")
+        # Both are allowed inside; the outer one denies the first, and knows no address of the second.
+        self.assertEqual(result.stdout.split(), ["403", "502"], result.stderr)
+        self.assertIn("denied.test:80", result.stderr)
+
+
+both(globals(), Machines, Faults, Nested)
+
+if __name__ == "__main__":
+    unittest.main()
