@@ -3,24 +3,19 @@
 #include "record/json.h"
 #include "record/log.h"
 #include "record/numbering.h"
+#include "record/sink.h"
 #include "record/squid.h"
-#include "srt/cleanup.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum {
-    STALL_MS = 50,        /* a pipe whose reader takes longer counts as not writable */
     RETRY_FIRST_MS = 100, /* pause after a failure; doubles up to RETRY_LAST_MS */
     RETRY_LAST_MS = 1000, /* the longest a log stays refused after its disk has room again */
     TURN_MS = 1000,       /* another process that writes this log longer keeps us from it */
@@ -44,16 +39,7 @@ struct batch {
     struct json bytes; /* used as a growing buffer of fields */
 };
 
-/* What the log is, which decides how it is written and what becomes of half a line. */
-enum sink {
-    SINK_FILE,
-    SINK_PIPE, /* and terminals: may be shared with others, so never changed */
-    SINK_STREAM,
-    SINK_DATAGRAM,
-};
-
 struct audit {
-    char *path;
     bool required;
     bool none;
     bool squid;
@@ -76,9 +62,7 @@ struct audit {
     void *observer_arg;
 
     /* The writer's alone. */
-    int fd;
-    bool own_fd;
-    enum sink sink;
+    struct sink sink;
     struct batch batch;
     struct json lines; /* the batch as it goes to the file */
     struct json shown; /* one record for the live reader, where the file's lines are not JSON */
@@ -117,163 +101,28 @@ static void end_turn(struct audit *audit)
     audit->in_turn = false;
 }
 
-/* ---- the file ---- */
+/* ---- the log ---- */
 
-/* A FIFO is opened for both directions: that works without a reader and never ends with EPIPE when
- * the reader restarts; O_NONBLOCK keeps a reader that stopped from stopping the writer. */
-static int open_file(const char *path, enum sink *sink, struct srt_err *err)
+/* What looks torn may be what another process is writing. */
+static void end_torn_line(struct audit *audit)
 {
-    struct stat st;
-    bool fifo = stat(path, &st) == 0 && S_ISFIFO(st.st_mode);
-    int flags = fifo ? O_RDWR | O_NONBLOCK : O_WRONLY | O_APPEND | O_CREAT;
-    autoclose int fd = open(path, flags | O_CLOEXEC | O_NOCTTY, 0640);
-    if (fd < 0)
-        return srt_err_set(err, "audit-log %s cannot be opened: %s%s", path, strerror(errno),
-                           errno == ENOENT ? " (its directory must exist)" : "");
-    if (fstat(fd, &st) != 0)
-        return srt_err_set(err, "audit-log %s: %s", path, strerror(errno));
-    *sink = S_ISREG(st.st_mode) ? SINK_FILE : SINK_PIPE;
-    return steal_fd(&fd);
-}
-
-/* Connects to a collector's socket, whichever of the two kinds it is. Neither waits: a stream whose
- * backlog is full is an error like any other, and tried again. */
-static int open_socket(const char *path, enum sink *sink, struct srt_err *err)
-{
-    static const int types[] = {[SINK_STREAM] = SOCK_STREAM, [SINK_DATAGRAM] = SOCK_DGRAM};
-    struct sockaddr_un addr = {.sun_family = AF_UNIX};
-    if (strlen(path) >= sizeof(addr.sun_path))
-        return srt_err_set(err, "audit-log unix:%s: a socket's path has at most %zu bytes", path,
-                           sizeof(addr.sun_path) - 1);
-    memcpy(addr.sun_path, path, strlen(path) + 1);
-    for (*sink = SINK_STREAM; *sink <= SINK_DATAGRAM; ++*sink) {
-        autoclose int fd = socket(AF_UNIX, types[*sink] | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (fd >= 0 && connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0)
-            return steal_fd(&fd);
-        if (errno != EPROTOTYPE)
-            break;
-    }
-    return srt_err_set(err, "audit-log unix:%s cannot be connected to: %s", path, strerror(errno));
-}
-
-static int open_log(const char *path, enum sink *sink, struct srt_err *err)
-{
-    return strncmp(path, "unix:", 5) == 0 ? open_socket(path + 5, sink, err)
-                                          : open_file(path, sink, err);
-}
-
-/* A process that was killed in the middle of a write may have left half a line; what follows must
- * not become part of it. */
-static void end_torn_line(int fd, const char *path)
-{
-    struct stat st;
-    char last = '\n';
-    autoclose int reader = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (reader < 0 || fstat(reader, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
-        return;
-    if (pread(reader, &last, 1, st.st_size - 1) == 1 && last != '\n') {
-        ssize_t written = write(fd, "\n", 1);
-        (void)written; /* a full disk is found out by the first record */
-    }
-}
-
-static void close_log(struct audit *audit)
-{
-    if (audit->own_fd && audit->fd >= 0)
-        close(audit->fd);
-    audit->fd = -1;
-}
-
-static int use_log(struct audit *audit, struct srt_err *err)
-{
-    enum sink sink = SINK_FILE;
-    int fd = open_log(audit->path, &sink, err);
-    if (fd < 0)
-        return -1;
-    /* What looks torn may be what another process is writing. */
     const bool had_turn = audit->in_turn;
-    if (sink == SINK_FILE && begin_turn(audit))
-        end_torn_line(fd, audit->path);
+    if (begin_turn(audit))
+        sink_end_line(&audit->sink);
     if (!had_turn)
         end_turn(audit);
-    close_log(audit);
-    audit->fd = fd;
-    audit->own_fd = true;
-    audit->sink = sink;
-    return 0;
-}
-
-/* A log that was deleted (or renamed and deleted) would swallow every record: begin a new one. */
-static bool log_is_gone(const struct audit *audit)
-{
-    struct stat st;
-    return audit->sink == SINK_FILE && audit->own_fd && fstat(audit->fd, &st) == 0 &&
-           st.st_nlink == 0;
 }
 
 static void reopen_if_asked(struct audit *audit)
 {
-    if (!audit->own_fd)
-        return;
-    if (!atomic_exchange(&audit->reopen, false) && !log_is_gone(audit))
-        return;
     struct srt_err err;
-    if (use_log(audit, &err) != 0)
+    const bool asked = atomic_exchange(&audit->reopen, false);
+    if (audit->none || (!asked && !sink_is_gone(&audit->sink)))
+        return;
+    if (sink_reopen(&audit->sink, &err) != 0)
         log_line("%s; the old one stays in use", err.text);
-}
-
-/* False: errno says why. */
-static bool wait_writable(int fd)
-{
-    struct pollfd ready = {.fd = fd, .events = POLLOUT};
-    int n = poll(&ready, 1, STALL_MS);
-    if (n == 0)
-        errno = EAGAIN;
-    return n > 0;
-}
-
-/* A datagram is a record, without the newline that ends it elsewhere. */
-static ssize_t send_once(const struct audit *audit, const char *bytes, size_t len)
-{
-    if (audit->sink == SINK_STREAM)
-        return send(audit->fd, bytes, len, MSG_NOSIGNAL);
-    const char *newline = memchr(bytes, '\n', len);
-    const size_t line = newline != NULL ? (size_t)(newline - bytes) : len;
-    const ssize_t sent = send(audit->fd, bytes, line, MSG_NOSIGNAL);
-    return sent < 0 ? -1 : (ssize_t)(line + (newline != NULL));
-}
-
-/* A collector that is gone is looked for again, here and at every retry; what it had of a line is
- * gone with it, so whoever comes next gets that line from its beginning (untear). */
-static ssize_t send_some(struct audit *audit, const char *bytes, size_t len)
-{
-    struct srt_err err;
-    if (audit->fd < 0 && use_log(audit, &err) != 0)
-        return -1;
-    ssize_t sent = send_once(audit, bytes, len);
-    if (sent < 0 && errno == EAGAIN && wait_writable(audit->fd))
-        sent = send_once(audit, bytes, len);
-    if (sent < 0 && errno != EAGAIN && errno != EINTR && errno != EMSGSIZE && errno != ENOBUFS) {
-        const int cause = errno;
-        close_log(audit);
-        errno = cause;
-    }
-    return sent;
-}
-
-/* As much as goes out without waiting for long. Returns bytes, or -1 with errno; EAGAIN: the reader
- * does not take any more. A pipe that is writable takes PIPE_BUF bytes without blocking (pipe(7)),
- * which is all that can be relied on where the descriptor is shared with others and must stay as it
- * is. */
-static ssize_t write_some(struct audit *audit, const char *bytes, size_t len)
-{
-    if (audit->sink == SINK_FILE)
-        return write(audit->fd, bytes, len);
-    if (audit->sink != SINK_PIPE)
-        return send_some(audit, bytes, len);
-    if (!wait_writable(audit->fd))
-        return -1;
-    return write(audit->fd, bytes, len < PIPE_BUF ? len : PIPE_BUF);
+    else
+        end_torn_line(audit);
 }
 
 /* ---- batches ---- */
@@ -447,8 +296,8 @@ static bool send_lines(struct audit *audit)
     if (audit->none)
         audit->sent = audit->lines.len;
     while (audit->sent < audit->lines.len) {
-        ssize_t n =
-            write_some(audit, audit->lines.data + audit->sent, audit->lines.len - audit->sent);
+        ssize_t n = sink_write(&audit->sink, audit->lines.data + audit->sent,
+                               audit->lines.len - audit->sent);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
@@ -476,18 +325,12 @@ static bool format_and_send(struct audit *audit)
     return send_lines(audit);
 }
 
-/* Half a line at the end of a file is cut off again. Elsewhere it is out for good and must be
- * finished first, whatever comes. Returns whether a torn line remains. */
+/* Half a line that cannot be taken back must be finished first, whatever comes. Returns whether one
+ * remains. */
 static bool untear(struct audit *audit)
 {
-    size_t start = line_start(audit, audit->finished);
-    size_t torn = audit->sent - start;
-    if (torn == 0)
-        return false;
-    struct stat st;
-    const bool gone = audit->fd < 0; /* with the connection that had it */
-    if (!gone && (audit->sink != SINK_FILE || fstat(audit->fd, &st) != 0 ||
-                  st.st_size < (off_t)torn || ftruncate(audit->fd, st.st_size - (off_t)torn) != 0))
+    const size_t start = line_start(audit, audit->finished);
+    if (audit->sent > start && !sink_take_back(&audit->sink, audit->sent - start))
         return true;
     audit->sent = start;
     return false;
@@ -602,7 +445,7 @@ static void begin_failing(struct audit *audit, int cause)
 {
     if (atomic_exchange(&audit->failing, true))
         return;
-    log_line("audit-log %s cannot be written: %s; %s", audit->path,
+    log_line("audit-log %s cannot be written: %s; %s", audit->sink.path,
              cause == EAGAIN ? "its reader does not take any more" : strerror(cause),
              audit->required ? "new requests are refused until it can"
                              : "records wait, and are counted when there is no more room");
@@ -611,8 +454,8 @@ static void begin_failing(struct audit *audit, int cause)
 static void end_failing(struct audit *audit)
 {
     if (atomic_exchange(&audit->failing, false))
-        log_line("audit-log %s can be written again; %llu records were lost so far", audit->path,
-                 atomic_load(&audit->lost));
+        log_line("audit-log %s can be written again; %llu records were lost so far",
+                 audit->sink.path, atomic_load(&audit->lost));
 }
 
 /* Gets the batch out whatever it takes. False: given up, the log is being closed. */
@@ -655,7 +498,7 @@ static bool write_batch(struct audit *audit)
         compact(&audit->batch, audit->finished);
         if (!sent && !too_long && !pause_failing(audit, pause_ms, &close_deadline))
             return false;
-        if (!sent && audit->sink == SINK_FILE && pause_ms < RETRY_LAST_MS)
+        if (!sent && audit->sink.kind == SINK_FILE && pause_ms < RETRY_LAST_MS)
             pause_ms *= 2;
         reopen_if_asked(audit);
     }
@@ -687,8 +530,8 @@ static void *writer(void *arg)
     while (take_batch(audit)) {
         reopen_if_asked(audit);
         if (!write_batch(audit)) {
-            log_line("audit-log %s: %zu records could not be written before the end", audit->path,
-                     audit->batch.count - audit->finished);
+            log_line("audit-log %s: %zu records could not be written before the end",
+                     audit->sink.path, audit->batch.count - audit->finished);
             break;
         }
     }
@@ -699,44 +542,39 @@ static void *writer(void *arg)
 
 static void free_audit(struct audit *audit)
 {
-    close_log(audit);
+    sink_close(&audit->sink);
     numbering_free(audit->numbering);
     batch_free(&audit->pending);
     batch_free(&audit->batch);
     json_free(&audit->lines);
     json_free(&audit->shown);
     free(audit->ends);
-    free(audit->path);
     free(audit);
 }
 
-static int choose_log(struct audit *audit, struct srt_err *err)
+static int open_log(struct audit *audit, const char *path, struct srt_err *err)
 {
     if (audit->none)
         return 0;
-    if (strcmp(audit->path, "stderr") != 0)
-        return use_log(audit, err);
-    struct stat st;
-    if (fstat(STDERR_FILENO, &st) != 0)
-        return srt_err_set(err, "audit-log stderr: %s", strerror(errno));
-    audit->fd = STDERR_FILENO;
-    audit->sink = S_ISREG(st.st_mode) ? SINK_FILE : SINK_PIPE;
+    if (sink_open(&audit->sink, path, err) != 0)
+        return -1;
+    end_torn_line(audit);
     return 0;
 }
 
 struct audit *audit_open(const struct audit_config *config, struct srt_err *err)
 {
     struct audit *audit = calloc(1, sizeof(*audit));
-    if (audit == NULL || (audit->path = strdup(config->path)) == NULL)
+    if (audit == NULL)
         abort();
-    audit->fd = -1;
+    audit->sink.fd = -1;
     audit->required = config->required;
     audit->squid = config->squid;
     audit->none = strcmp(config->path, "none") == 0;
     audit->queue_bytes = config->queue_bytes != 0 ? config->queue_bytes : AUDIT_QUEUE_BYTES;
     audit->numbering = config->numbering_fd > 0 ? numbering_adopt(config->numbering_fd, err)
                                                 : numbering_create(err);
-    if (audit->numbering == NULL || choose_log(audit, err) != 0) {
+    if (audit->numbering == NULL || open_log(audit, config->path, err) != 0) {
         free_audit(audit);
         return NULL;
     }

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -596,6 +597,26 @@ static void two_that_write_one_log_count_as_one(void **state)
     json_decref(records);
 }
 
+/* The writer has to notice that it was asked, and then to sleep as this thread does. */
+static void whoever_reopens_nothing_is_not_kept_busy(void **state)
+{
+    (void)state;
+    enum { SLEEP_MS = 200 };
+    static const char *const logs[] = {"none", "stderr"};
+    for (size_t i = 0; i < 2; i++) {
+        struct timespec before, after;
+        struct audit *audit = open_audit(logs[i], true, 0);
+        audit_reopen(audit);
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+        poll(NULL, 0, SLEEP_MS);
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+        audit_close(audit);
+        const long spent_ms =
+            (after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1000000;
+        assert_in_range(spent_ms, 0, SLEEP_MS / 10);
+    }
+}
+
 static void a_number_that_is_no_counter_is_refused(void **state)
 {
     const struct place *place = *state;
@@ -631,6 +652,7 @@ int main(void)
         CASE(an_observer_sees_whole_lines),
         CASE(two_that_write_one_log_count_as_one),
         CASE(a_number_that_is_no_counter_is_refused),
+        CASE(whoever_reopens_nothing_is_not_kept_busy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
