@@ -195,6 +195,7 @@ static void record_action(struct admin_client *client, const char *action, const
     json_text(&fields, "target", str_of(target));
     json_text(&fields, "peer", str_of(admin_peer(client)));
     json_text(&fields, "result", str_of(result));
+    json_none(&fields, "message");
     gateway_record(admin_gateway(client), &fields);
 }
 

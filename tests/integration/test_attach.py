@@ -141,6 +141,16 @@ class Attaching(AttachCase):
             socket.create_connection(address, PATIENCE_S)
         self.assertEqual(self.launcher().attach()["type"], "attached")  # the name is free again
 
+    def test_L08_what_never_became_a_request_has_its_sandbox(self):
+        self.lab()
+        launcher = self.launcher()
+        launcher.attach("box")
+        for data in (b"garbage\r\n\r\n", b"\x16\x03\x01\x00\x05hello", b"\x05\x01\x00\x07"):
+            launcher.client().send(data).finish()
+        for number in (1, 2, 3):
+            entry = self.gw.decision(number=number)
+            self.assertEqual((entry["sandbox"], entry["verdict"], entry["host"]), ("box", "deny", None))
+
     def test_settings_narrow_and_never_widen(self):
         self.lab()
         launcher = self.launcher()

@@ -5,6 +5,7 @@ import os
 import signal
 import select
 
+from test_attach import Launcher
 from lab import LabCase, main, reply
 
 
@@ -40,6 +41,7 @@ class Audit(AuditCase):
         self.assertEqual({entry["verdict"] for entry in decisions}, {"deny"})
         for line in lines:
             self.assertFalse([byte for byte in line if byte < 32 or byte == 127], line)
+            self.assertNotIn("\u2028".encode(), line)
         self.assertNotIn(b"\x1b", self.gw.stderr().encode())
 
     def test_L10_bytes_that_are_not_utf8_are_escaped(self):
@@ -66,6 +68,50 @@ class Audit(AuditCase):
         self.assertNotIn("SECRET", everything)
         self.assertNotIn("U0VDUkVU", everything)
         self.assertIn("?sig=SECRET1", self.good.requests[0].target)
+
+    def lines(self, path):
+        with open(path, encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+
+    def ask_until(self, condition):
+        while not condition():
+            self.assertEqual(self.gw.get(f"{self.url}/more").status, 200)
+
+    def test_L04_every_way_in_which_a_log_is_taken_away(self):
+        """Renamed with HUP, copied and truncated, deleted: only what was truncated is not in the log any more."""
+        self.lab()
+        path = self.gw.audit_path
+        self.ask_until(lambda: os.stat(path).st_size > 2000)
+        os.rename(path, path + ".1")
+        self.gw.send_signal(signal.SIGHUP)
+        self.ask_until(lambda: os.path.exists(path) and os.stat(path).st_size > 2000)
+        os.truncate(path, 0)
+        self.ask_until(lambda: os.stat(path).st_size > 2000)
+        self.assertEqual(self.lines(path)[0]["schema"], "srt.audit/1")  # and no hole before it
+        truncated = self.lines(path)[0]["seq"]
+        os.rename(path, path + ".2")
+        os.unlink(path + ".2")  # without a word to anybody
+        self.ask_until(lambda: os.path.exists(path) and os.stat(path).st_size > 2000)
+        self.gw.stop()
+        first, last = self.lines(path + ".1"), self.lines(path)
+        self.assertEqual([entry["seq"] for entry in first], list(range(len(first))))
+        self.assertGreater(truncated, first[-1]["seq"])
+        self.assertEqual([entry["seq"] for entry in last], list(range(last[0]["seq"], last[0]["seq"] + len(last))))
+        asked = len(self.good.requests)
+        self.assertEqual([entry for entry in last if entry["kind"] == "lost"], [])
+        self.assertLessEqual(len([entry for entry in first + last if entry["kind"] == "decision"]), asked)
+
+    def test_L04_a_directory_that_is_gone_is_reported_and_the_old_file_stays_in_use(self):
+        os.mkdir(self.path("log"))
+        self.good = self.origin("good.test")
+        config = self.config(allow=[self.good.authority], hosts=[self.good])
+        self.gw = self.gateway(config.replace(self.path("audit.jsonl"), self.path("log/audit.jsonl")))
+        os.rename(self.path("log"), self.path("old"))
+        self.gw.send_signal(signal.SIGUSR1)
+        self.gw.wait_for_stderr(lambda line: "its directory must exist" in line and "stays in use" in line)
+        self.assertEqual(self.gw.get(f"http://{self.good.authority}/").status, 200)
+        self.gw.stop()
+        self.assertEqual(self.lines(self.path("old/audit.jsonl"))[0]["seq"], 0)
 
     def test_L04_usr1_reopens_the_file_and_no_line_is_lost(self):
         self.lab()
@@ -169,6 +215,44 @@ class Audit(AuditCase):
         self.assertEqual((allow["generation"], allow["listener"], allow["policy"]), (1, "main", "main"))
         self.assertEqual((deny["addr"], deny["rule"], deny["reason"], deny["path"], deny["method"]), (None, None, "not-allowed", "/", "GET"))
         self.assertTrue(deny["message"])
+
+    FIELDS = {
+        "decision": "id sandbox client listener policy generation peer front method path host port addr verdict mode would reason "
+                    "rule filter message",
+        "close": "id sandbox client listener policy generation front host port addr sni bytes_up bytes_down duration_ms cause",
+        "attach": "sandbox client policy generation peer command narrowed",
+        "detach": "sandbox client policy generation peer duration_ms",
+        "reload": "result generation sha256 added removed faults",
+        "admin": "action target peer result message",
+    }
+
+    def test_L13_every_field_of_every_kind_is_there_whatever_happened(self):
+        """INTERFACE 1.6 for each kind; `lost` is with the full disk (test_operating.py)."""
+        self.good = self.origin("good.test")
+        tunnels = self.upstream(name="echo.test")
+        config = self.config(allow=[self.good.authority, tunnels.authority], hosts=[self.good, tunnels])
+        for key in ("control", "admin"):
+            config = config.replace(f"{key} = none", f"{key} = {self.path(key + '.sock')}")
+        self.gw = self.gateway(config)
+        launcher = Launcher(self.path("control.sock"))
+        self.addCleanup(launcher.close)
+        launcher.attach("box")
+        launcher.connect("evil.test:443")
+        self.gw.get(f"http://{self.good.authority}/x?y")
+        self.gw.tunnel(tunnels.authority).send("x").expect("x").close()
+        self.gw.socks_code("evil.test", 443)
+        self.gw.client().send("garbage\r\n\r\n").read_all()
+        for body in (config + "; other\n", "[gateway]\nworkres = 1\n"):
+            self.gw.reload(body)
+        self.gw.operate("/tunnels/01M8MPFKGWJPENFTJEZABCH46W/cut", "POST")
+        launcher.sock.close()
+        self.gw.close_record(number=2)
+        self.gw.wait_for_record(lambda entry: entry["kind"] == "detach")
+        self.assertEqual({entry["kind"] for entry in self.gw.records()}, set(self.FIELDS))
+        for entry in self.gw.records():
+            self.assertEqual(list(entry)[:4], ["schema", "ts", "seq", "kind"])
+            if entry["kind"] in self.FIELDS:
+                self.assertEqual(set(list(entry)[4:]), set(self.FIELDS[entry["kind"]].split()), entry)
 
     def test_the_decision_is_written_before_the_first_byte_flows(self):
         seen = []

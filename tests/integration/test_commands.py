@@ -157,6 +157,13 @@ class Operating(LabCase):
         broken = json.loads(self.ask("GET", "/status")[1])
         self.assertEqual((broken["generation"], broken["sha256"]), (after["generation"], after["sha256"]))
         self.assertTrue(broken["last_error"])
+        self.gw.reload(text + "[policy other]\nallow = x.test\n")
+        mended = json.loads(self.ask("GET", "/status")[1])
+        self.assertEqual((mended["generation"], mended["last_error"]), (after["generation"] + 1, None))
+        for status in (before, after, broken, mended):
+            self.assertRegex(status["loaded"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+        self.assertEqual((broken["loaded"], sorted([before["loaded"], after["loaded"], mended["loaded"]])),
+                         (after["loaded"], [before["loaded"], after["loaded"], mended["loaded"]]))
 
     def test_health_readiness_and_metrics(self):
         self.lab()

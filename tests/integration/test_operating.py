@@ -162,6 +162,9 @@ class FullDisk(LabCase):
         os.unlink(f"/proc/{gw.process.pid}/root{self.disk}/filler")
         gw.wait_for_stderr(lambda line: "can be written again" in line)
         self.assertEqual(gw.get(f"http://{good.authority}/").status, 200)
+        for entry in self.entries(gw):
+            if entry["kind"] == "lost":
+                self.assertEqual(set(entry), {"schema", "ts", "seq", "kind", "count"})
         refused = [entry for entry in self.entries(gw) if entry["kind"] == "decision" and entry["reason"] == "audit-failure"]
         lost = [entry["count"] for entry in self.entries(gw) if entry["kind"] == "lost"]
         self.assertEqual(len(refused) + sum(lost), 1)

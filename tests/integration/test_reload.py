@@ -57,6 +57,17 @@ class Hup(ReloadCase):
         self.assertEqual((self.status("a.test"), self.status("b.test")), (200, 200))
         self.assertEqual(self.gw.decision("a.test", generation=again["generation"])["verdict"], "allow")
 
+    def test_C08_hup_is_a_reload_without_a_terminal_too(self):
+        self.server = self.upstream()
+        self.parts = {"hosts": {"a.test": self.server.address}}
+        self.gw = self.gateway(self.allowing("a.test"), wrapper=["setsid"])
+        self.assertEqual(os.getsid(self.gw.process.pid), self.gw.process.pid)
+        for number, names in ((2, ["b.test"]), (3, ["a.test"])):
+            self.assertEqual(self.gw.reload(self.allowing(*names))["generation"], number)
+        said = [line for line in self.gw.stderr().splitlines() if re.search(r"generation \d is in force", line)]
+        self.assertEqual(len(said), 2)
+        self.assertEqual(self.status("a.test"), 200)
+
     def test_a_fault_leaves_the_old_one_in_force_and_says_so(self):
         self.lab()
         generation = None
@@ -444,7 +455,8 @@ class Start(LabCase):
     def test_C02_a_configuration_that_is_none_is_no_start(self):
         directory = self.path("a-directory")
         os.makedirs(directory)
-        for path in (self.path("missing.ini"), self.write("empty.ini", ""), directory, "/dev/null"):
+        os.mkfifo(self.path("fifo.ini"))
+        for path in (self.path("missing.ini"), self.write("empty.ini", ""), directory, "/dev/null", self.path("fifo.ini")):
             with self.subTest(path=path):
                 out, err = self.tool("run", "-c", path, status=78)
                 self.assertIn(os.path.basename(path), out + err)
