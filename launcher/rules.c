@@ -69,11 +69,18 @@ static bool verb_denies(enum fence_verb verb)
     return verb == FENCE_DENY_READ || verb == FENCE_HIDE_SECRET || verb == FENCE_DENY_WRITE;
 }
 
+/* A program of the system's. Only root can have given it other names, and stores of packages and
+ * caches of profilers do: nothing that anybody could mend before a run. */
+static bool is_system_program(const struct stat *st)
+{
+    return st->st_uid == 0 && (st->st_mode & S_IXOTH) != 0 && (st->st_mode & S_IWOTH) == 0;
+}
+
 /* A second name of a guarded file that was made before the run cannot be guarded by its path. */
 static void warn_about_links(struct build *build, const char *path, const char *setting)
 {
     struct stat st;
-    if (lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink > 1)
+    if (lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink > 1 && !is_system_program(&st))
         WARNING(build, "%s (%s) has %lu hard links: its other names are not guarded", path, setting,
                 (unsigned long)st.st_nlink);
 }
