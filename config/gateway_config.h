@@ -85,6 +85,7 @@ struct config_policy {
     struct config_list inherit; /* policy names */
     bool report;
     enum config_default fallback;
+    bool operators_only; /* of what it asks: a launcher may not answer */
     struct config_list allow, deny; /* file order within each; -file lists in place of their key */
     bool private_addresses;         /* true = allow */
     struct config_list deny_addresses, allow_addresses;
@@ -122,6 +123,7 @@ struct gateway_config {
     uint64_t header_timeout_ms, connect_timeout_ms, idle_timeout_ms, tunnel_lifetime_ms,
         drain_timeout_ms;
     uint64_t max_connections, max_sandbox_connections, max_header_bytes;
+    uint64_t ask_timeout_ms, ask_limit, ask_limit_each;
     enum config_reload_tunnels reload_tunnels;
 
     const char *dns_servers;    /* "system" or a list */

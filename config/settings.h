@@ -48,6 +48,7 @@ struct settings_network {
     struct settings_reason *reasons; /* deniedDomainReasons */
     size_t reason_count;
     bool strict_allowlist, allow_all_unix_sockets;
+    bool asks; /* no key: somebody answers for what no list names (the attach message says so) */
     struct settings_parent parent;
 };
 

@@ -20,27 +20,63 @@ static bool denies(const struct ruling *ruling)
     return ruling->outcome != OUTCOME_ALLOWED && !ruling->report;
 }
 
+static bool asks(const struct ruling *ruling)
+{
+    return ruling->outcome == OUTCOME_ASK_REFUSED && !ruling->report;
+}
+
+/* What stays a question is not passed; a denial behind it still ends it, without anybody asked. */
+static void pass_or_ask(struct decision *decision, struct ruling *ruling, unsigned who)
+{
+    if (asks(ruling))
+        decision->asks |= who;
+    else
+        pass(decision, ruling);
+}
+
 enum outcome chain_judge(const struct chain *chain, const struct question *question,
                          struct decision *decision)
 {
     const struct policy *first = chain->policy != NULL ? chain->policy : chain->narrowing;
     assert(first != NULL);
     *decision = (struct decision){.ruling = policy_judge(first, question)};
-    if (denies(&decision->ruling))
+    if (denies(&decision->ruling) && !asks(&decision->ruling))
         return decision->ruling.outcome;
-    pass(decision, &decision->ruling);
+    pass_or_ask(decision, &decision->ruling,
+                chain->policy != NULL ? CHAIN_ASKS_POLICY : CHAIN_ASKS_SETTINGS);
     if (chain->policy == NULL || chain->narrowing == NULL)
-        return OUTCOME_ALLOWED;
+        return decision->ruling.outcome;
 
     decision->narrowed = policy_judge(chain->narrowing, question);
-    if (denies(&decision->narrowed)) {
+    if (denies(&decision->narrowed) && !asks(&decision->narrowed)) {
         decision->ruling = decision->narrowed;
         decision->report = false;
         decision->would = OUTCOME_ALLOWED;
+        decision->asks = 0;
         return decision->ruling.outcome;
     }
-    pass(decision, &decision->narrowed);
-    return OUTCOME_ALLOWED;
+    pass_or_ask(decision, &decision->narrowed, CHAIN_ASKS_SETTINGS);
+    return decision->asks != 0 ? OUTCOME_ASK_REFUSED : OUTCOME_ALLOWED;
+}
+
+void chain_consent(struct decision *decision)
+{
+    if (asks(&decision->ruling))
+        decision->ruling.outcome = OUTCOME_ALLOWED;
+    if (asks(&decision->narrowed))
+        decision->narrowed.outcome = OUTCOME_ALLOWED;
+    decision->asks = 0;
+}
+
+void chain_refuse(struct decision *decision, enum outcome outcome)
+{
+    assert(outcome != OUTCOME_ALLOWED);
+    if (!asks(&decision->ruling) && asks(&decision->narrowed))
+        decision->ruling = decision->narrowed;
+    decision->ruling.outcome = outcome;
+    decision->report = false;
+    decision->would = OUTCOME_ALLOWED;
+    decision->asks = 0;
 }
 
 /* -- addresses -- */

@@ -19,10 +19,17 @@ struct chain {
     const struct policy *narrowing; /* of the sandbox's settings */
 };
 
+/* Who has to say yes before a request passes that no rule denies. */
+enum {
+    CHAIN_ASKS_POLICY = 1,   /* the policy has default = ask, or the rule mode=ask */
+    CHAIN_ASKS_SETTINGS = 2, /* the sandbox's own settings ask (srt-launch --ask) */
+};
+
 /* The whole decision as it stands: what the record and the refusal's body say. */
 struct decision {
     struct ruling ruling;   /* that decided (the denying one, else the policy's allow) */
     struct ruling narrowed; /* the narrowing's allow, when there is a policy too */
+    unsigned asks;          /* CHAIN_ASKS_... that have to say yes; 0: it is decided */
     bool report; /* verdict allow although `would` is deny; `ruling.rule` is the one that would */
     enum outcome would; /* what report mode did not apply; OUTCOME_ALLOWED if nothing */
     /* The first address that was denied: why none is left, or (`dropped` of them) what was left out
@@ -34,6 +41,8 @@ struct decision {
      * a verdict, and its words; both NULL: none did. Whoever asks the filters fills these in and
      * owns them. */
     const char *filter, *filter_reason;
+    /* Why an approval that was needed is not there, a fixed phrase; NULL: nobody gave it. */
+    const char *ask_why;
 };
 
 /* Addresses that may be dialled, and the port. Only chain_approve() and chain_approve_upstream()
@@ -45,9 +54,17 @@ struct approved {
 };
 
 /* Judges name, port, front, method, path. Returns decision->ruling.outcome, which is
- * OUTCOME_ALLOWED where a denial was only reported. Fills the whole decision. */
+ * OUTCOME_ALLOWED where a denial was only reported. Fills the whole decision.
+ *
+ * OUTCOME_ASK_REFUSED with `asks`: nobody denies it, and somebody has to be asked. Then
+ * chain_consent() or chain_refuse() says what came of it; whoever does neither denies. */
 enum outcome chain_judge(const struct chain *chain, const struct question *question,
                          struct decision *decision);
+
+/* Everybody who had to be asked has said yes: it is allowed, as far as names go. */
+void chain_consent(struct decision *decision);
+/* It ends as `outcome` instead, in the name of whoever asks. */
+void chain_refuse(struct decision *decision, enum outcome outcome);
 
 /* Vets the addresses of a target that chain_judge() allowed: those that pass are approved, in
  * order. None left: OUTCOME_ADDRESS_DENIED or OUTCOME_LOOP, and the decision's ruling and addresses
@@ -57,8 +74,8 @@ enum outcome chain_approve(const struct chain *chain, const struct guard_host *h
                            const struct target *target, const struct addr *addrs, size_t count,
                            struct decision *decision, struct approved *approved);
 
-/* The addresses of an upstream proxy, which the operator has named and no policy judges. OUTCOME_LOOP
- * when one is an own listener, OUTCOME_CONNECT_UNREACHABLE when there are none. */
+/* The addresses of an upstream proxy, which the operator has named and no policy judges.
+ * OUTCOME_LOOP when one is an own listener, OUTCOME_CONNECT_UNREACHABLE when there are none. */
 enum outcome chain_approve_upstream(const struct guard_host *host, uint16_t port,
                                     const struct addr *addrs, size_t count,
                                     struct approved *approved);

@@ -18,7 +18,7 @@ struct origin {
 struct policy {
     char *name;
     char *docs;
-    bool settings, report, private_allowed, sni_off;
+    bool settings, report, private_allowed, sni_off, operators_only;
     enum config_default fallback;
     struct config_bind bind;
     const struct config_upstream *upstream; /* of the configuration, which outlives the policy */
@@ -342,6 +342,7 @@ struct policy *policy_compile(const struct config_policy *config, const struct g
     policy->private_allowed = config->private_addresses;
     policy->sni_off = config->sni_off;
     policy->fallback = config->fallback;
+    policy->operators_only = config->operators_only;
     policy->bind = config->bind;
     policy->upstream = find_upstream(all, config->upstream);
     find_filters(policy, &config->filters, all);
@@ -464,7 +465,7 @@ struct policy *policy_compile_settings(const struct settings_network *network, c
     struct policy *policy = policy_new(name != NULL ? name : "settings");
     policy->settings = true;
     policy->private_allowed = true;
-    policy->fallback = DEFAULT_DENY;
+    policy->fallback = network->asks && !network->strict_allowlist ? DEFAULT_ASK : DEFAULT_DENY;
     policy->parent = parent_of(&network->parent, file, faults);
 
     struct builder builder = {.policy = policy, .faults = faults};
@@ -517,6 +518,11 @@ const struct policy_parent *policy_parent(const struct policy *policy)
 bool policy_reports(const struct policy *policy)
 {
     return policy->report;
+}
+
+bool policy_hears_launchers(const struct policy *policy)
+{
+    return !policy->operators_only;
 }
 
 size_t policy_rule_count(const struct policy *policy)

@@ -45,7 +45,8 @@ struct ruling {
 struct policy *policy_compile(const struct config_policy *config, const struct gateway_config *all,
                               struct faults *faults);
 /* From the `network` lists of settings; named "settings" unless `name` is given. Absent lists allow
- * nothing. Private addresses are not denied there, as in `srt`. */
+ * nothing, or where it `asks` (and has no strictAllowlist) leave it to an answer. Private addresses
+ * are not denied there, as in `srt`. */
 struct policy *policy_compile_settings(const struct settings_network *network, const char *name,
                                        const char *file, struct faults *faults);
 void policy_free(struct policy *policy);
@@ -65,6 +66,8 @@ struct policy_parent {
 const struct config_upstream *policy_upstream(const struct policy *policy);
 const struct policy_parent *policy_parent(const struct policy *policy);
 bool policy_reports(const struct policy *policy);
+/* Whether a launcher may answer what it asks, for its own sandbox. */
+bool policy_hears_launchers(const struct policy *policy);
 
 /* Its filters, in their order, as positions in config->filters. */
 struct policy_filters {

@@ -201,8 +201,12 @@ void decision_message(const struct decision *decision, const struct target *targ
         join_methods(ruling->rule, methods, sizeof(methods));
         snprintf(out, size, "%s is allowed by %s for %s only", asked, rule, methods);
     } else if (outcome == OUTCOME_ASK_REFUSED)
-        snprintf(out, size, "%s needs an approval under policy %s, and nobody gave it", asked,
-                 policy_name(ruling->policy));
+        snprintf(out, size, "%s needs an approval under policy %s, and %s", asked,
+                 policy_name(ruling->policy),
+                 decision->ask_why != NULL ? decision->ask_why : "nobody gave it");
+    else if (outcome == OUTCOME_ASK_TIMEOUT && decision->ask_why != NULL)
+        snprintf(out, size, "%s needs an approval under policy %s, and %s", asked,
+                 policy_name(ruling->policy), decision->ask_why);
     else if (outcome == OUTCOME_ADDRESS_DENIED)
         say_address(decision, target, asked, out, size);
     else

@@ -81,6 +81,7 @@ struct srt_filter_request {
     int64_t body_len; /* of a visible request; -1: chunked, or not visible */
     int64_t now_ms;   /* since the epoch */
     uint64_t timeout_ms; /* how long a PENDING is waited for */
+    int asks; /* the rules do not allow it yet: an operator will be asked when no filter denies it */
 };
 
 enum srt_filter_verdict {
@@ -90,6 +91,8 @@ enum srt_filter_verdict {
     /* It cannot say, and `reason` has why: what it needs is broken. A denial with the reason
      * `module-error`, or a PASS where the section has `fail = open`. */
     SRT_FILTER_ERROR = 3,
+    /* PASS; and where the rules ask for an approval (`asks`), it is one: no operator is asked. */
+    SRT_FILTER_ALLOW = 4,
 };
 
 /* Names one waiting request. A ticket whose request has gone finds nothing; it is never reused. */
@@ -104,7 +107,7 @@ struct srt_filter_ruling {
 };
 
 /* Changes to the head of a visible request, for the time of on_request(). They are made when it
- * answered PASS or PENDING. */
+ * answered PASS, ALLOW or PENDING. */
 struct srt_filter_edits;
 
 /* Why create() refused: one line; `key` is the culprit among the keys, or NULL for the section. */

@@ -929,7 +929,7 @@ static void options_has_a_line_for_every_key(void **state)
         assert_non_null(strstr(text, lines[i]));
     for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1)
         count++;
-    assert_int_equal(count, 61);
+    assert_int_equal(count, 65);
     free(text);
 }
 

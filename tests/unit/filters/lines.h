@@ -45,7 +45,8 @@ static inline void take_line(struct lines *lines, char *line, unsigned number)
     assert_non_null(value);
     *value = '\0';
     value += 3;
-    lines->from_settings |= strstr(line, "Domains") != NULL || strstr(line, "Resolved") != NULL;
+    lines->from_settings |= strstr(line, "Domains") != NULL || strstr(line, "Resolved") != NULL ||
+                            strcmp(line, "asks") == 0 || strcmp(line, "strictAllowlist") == 0;
     if (strcmp(line, "allow") == 0)
         add(&policy->allow, value, number);
     else if (strcmp(line, "deny") == 0)
@@ -66,6 +67,10 @@ static inline void take_line(struct lines *lines, char *line, unsigned number)
         policy->private_addresses = strcmp(value, "allow") == 0;
     else if (strcmp(line, "allowedDomains") == 0)
         add_setting(&lines->network.allowed_domains, value);
+    else if (strcmp(line, "asks") == 0)
+        lines->network.asks = true;
+    else if (strcmp(line, "strictAllowlist") == 0)
+        lines->network.strict_allowlist = true;
     else if (strcmp(line, "deniedDomains") == 0)
         add_setting(&lines->network.denied_domains, value);
     else if (strcmp(line, "deniedResolvedAddresses") == 0)

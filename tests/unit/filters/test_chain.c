@@ -318,6 +318,88 @@ static void test_strict_server_names_are_a_rules_own_wish(void **state)
     close_scene(&scene);
 }
 
+static void test_a_question_is_put_only_where_nobody_denies(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *policy, *settings;
+        enum outcome outcome;
+        unsigned asks;
+    } rows[] = {
+        {"default = ask", NULL, OUTCOME_ASK_REFUSED, CHAIN_ASKS_POLICY},
+        {"allow = a.test mode=ask", NULL, OUTCOME_ASK_REFUSED, CHAIN_ASKS_POLICY},
+        {"default = ask\ndeny = a.test", NULL, OUTCOME_DENIED_BY_RULE, 0},
+        {"default = ask\nallow = a.test", NULL, OUTCOME_ALLOWED, 0},
+        {"default = ask\nmode = report", NULL, OUTCOME_ALLOWED, 0},
+        {NULL, "asks = yes", OUTCOME_ASK_REFUSED, CHAIN_ASKS_SETTINGS},
+        {NULL, "asks = yes\nstrictAllowlist = yes", OUTCOME_NOT_ALLOWED, 0},
+        {NULL, "asks = yes\nallowedDomains = a.test", OUTCOME_ALLOWED, 0},
+        {NULL, "asks = yes\ndeniedDomains = a.test", OUTCOME_DENIED_BY_RULE, 0},
+        {"default = ask", "asks = yes", OUTCOME_ASK_REFUSED,
+         CHAIN_ASKS_POLICY | CHAIN_ASKS_SETTINGS},
+        {"default = ask", "allowedDomains = a.test", OUTCOME_ASK_REFUSED, CHAIN_ASKS_POLICY},
+        {"default = ask", "deniedDomains = a.test", OUTCOME_DENIED_BY_RULE, 0},
+        {"default = ask", "allowedDomains = b.test", OUTCOME_NOT_ALLOWED, 0},
+        {"default = allow", "asks = yes", OUTCOME_ASK_REFUSED, CHAIN_ASKS_SETTINGS},
+        {"default = deny", "asks = yes", OUTCOME_NOT_ALLOWED, 0},
+        {"deny = a.test\ndefault = allow", "asks = yes", OUTCOME_DENIED_BY_RULE, 0},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct scene scene;
+        open_scene(&scene, rows[i].policy, rows[i].settings);
+        assert_int_equal(judge(&scene, "a.test:443"), rows[i].outcome);
+        assert_int_equal(scene.decision.asks, rows[i].asks);
+        close_scene(&scene);
+    }
+}
+
+static void test_consent_allows_names_and_no_addresses(void **state)
+{
+    (void)state;
+    struct scene scene;
+    open_scene(&scene, "default = ask\ndeny-addresses = 9.9.9.9",
+               "asks = yes\ndeniedDomains = 8.8.8.8");
+    assert_int_equal(judge(&scene, "a.test:443"), OUTCOME_ASK_REFUSED);
+    chain_consent(&scene.decision);
+    assert_int_equal(scene.decision.asks, 0);
+    assert_int_equal(approve(&scene, "1.1.1.1"), OUTCOME_ALLOWED);
+    static const char *const denied[] = {"127.0.0.1", "10.0.0.1", "169.254.169.254", "9.9.9.9",
+                                         "8.8.8.8"};
+    for (size_t i = 0; i < sizeof(denied) / sizeof(denied[0]); i++) {
+        assert_int_equal(judge(&scene, "a.test:443"), OUTCOME_ASK_REFUSED);
+        chain_consent(&scene.decision);
+        assert_int_equal(approve(&scene, denied[i]), OUTCOME_ADDRESS_DENIED);
+    }
+    /* A literal that somebody says yes to is not a rule that names it. */
+    assert_int_equal(judge(&scene, "127.0.0.1:80"), OUTCOME_ASK_REFUSED);
+    chain_consent(&scene.decision);
+    assert_int_equal(approve(&scene, "127.0.0.1"), OUTCOME_ADDRESS_DENIED);
+    close_scene(&scene);
+}
+
+static void test_a_refusal_speaks_for_who_asked(void **state)
+{
+    (void)state;
+    struct scene scene;
+    open_scene(&scene, "default = ask", "asks = yes");
+    assert_int_equal(judge(&scene, "a.test:443"), OUTCOME_ASK_REFUSED);
+    chain_refuse(&scene.decision, OUTCOME_ASK_REFUSED);
+    assert_words(&scene, OUTCOME_ASK_REFUSED,
+                 "a.test:443 needs an approval under policy p, and nobody gave it",
+                 "Ask the operator for a rule, or use an allowed host");
+    close_scene(&scene);
+    open_scene(&scene, "default = allow", "asks = yes");
+    assert_int_equal(judge(&scene, "a.test:443"), OUTCOME_ASK_REFUSED);
+    chain_refuse(&scene.decision, OUTCOME_ASK_TIMEOUT);
+    assert_int_equal(scene.decision.ruling.outcome, OUTCOME_ASK_TIMEOUT);
+    assert_ptr_equal(scene.decision.ruling.policy, scene.narrowing);
+    scene.decision.ask_why = "its client left";
+    assert_words(&scene, OUTCOME_ASK_TIMEOUT,
+                 "a.test:443 needs an approval under policy settings, and its client left",
+                 "Ask the operator for a rule, or use an allowed host");
+    close_scene(&scene);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -331,6 +413,9 @@ int main(void)
         cmocka_unit_test(test_every_ending_has_words),
         cmocka_unit_test(test_report_mode_remembers_what_it_did_not_apply),
         cmocka_unit_test(test_server_names_are_judged_by_both),
+        cmocka_unit_test(test_a_question_is_put_only_where_nobody_denies),
+        cmocka_unit_test(test_consent_allows_names_and_no_addresses),
+        cmocka_unit_test(test_a_refusal_speaks_for_who_asked),
         cmocka_unit_test(test_strict_server_names_are_a_rules_own_wish),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
