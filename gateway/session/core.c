@@ -176,7 +176,7 @@ static bool is_saying_something(const struct worker *worker)
 {
     const struct session *session;
     LIST_FOREACH(session, &worker->sessions, link)
-    if (session->client.out.len > 0)
+    if (session->client.out.len > 0 || session->step == STEP_REFUSE)
         return true;
     return false;
 }
@@ -346,6 +346,7 @@ void worker_end(struct worker *worker)
     farewells_end(&worker->farewells);
     reach_destroy(worker->reach);
     filter_waits_end(&worker->filter_waits);
+    grants_free(&worker->grants);
     mailbox_end(&worker->mailbox);
     name_service_leave(worker->names);
     bury_names(worker);

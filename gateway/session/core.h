@@ -7,6 +7,7 @@
 #ifndef SESSION_CORE_H
 #define SESSION_CORE_H
 
+#include "filters/grants.h"
 #include "record/json.h"
 #include "session/alarm.h"
 #include "session/filtering.h"
@@ -98,6 +99,7 @@ struct sandbox {
     int32_t pid;
     void *owner;
     struct narrowing *narrowing; /* the worker's from the attach mail on */
+    struct grants grants;        /* the same */
     struct door *doors[SANDBOX_MAX_LISTENERS];
     size_t door_count;
 };
@@ -150,6 +152,7 @@ struct worker {
     TAILQ_HEAD(waiting, session) waiting; /* for their record to be on disk, by ticket */
     struct tickets *tickets;
     struct filter_waits filter_waits;
+    struct grants grants; /* of clients, listeners and policies */
 
     struct farewells farewells;
     struct tls_client *tls_client; /* NULL until an upstream needs it */

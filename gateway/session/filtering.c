@@ -2,6 +2,7 @@
 
 #include "filters/filter_set.h"
 #include "record/log.h"
+#include "session/approval.h"
 #include "session/edits.h"
 #include "session/session.h"
 #include "session/steps.h"
@@ -17,10 +18,13 @@ struct filtering_state {
     bool waits;   /* it has a place in the worker's table */
     bool pending; /* it was told that its answer is waited for */
     bool answered;
+    bool allowed; /* a filter has said yes where the rules ask */
+    bool person;  /* every filter has passed it, and an approval is waited for */
     uint32_t slot;
     double until;
     int64_t asked_ns;
     enum srt_filter_verdict verdict;
+    enum ask_said said; /* the same of an approval */
     struct srt_filter_ruling ruling;
 };
 
@@ -103,6 +107,7 @@ struct answer_mail {
     struct mail mail;
     struct srt_filter_ticket ticket;
     enum srt_filter_verdict verdict;
+    enum ask_said said;
     char reason[sizeof(((struct srt_filter_ruling *)0)->reason)];
 };
 
@@ -116,6 +121,7 @@ static void deliver_answer(struct mail *mail, void *owner)
         struct filtering_state *state = session->filtering;
         state->answered = true;
         state->verdict = answer->verdict;
+        state->said = answer->said;
         memcpy(state->ruling.reason, answer->reason, sizeof(state->ruling.reason));
     }
     free(answer);
@@ -123,8 +129,8 @@ static void deliver_answer(struct mail *mail, void *owner)
         session_run(session);
 }
 
-static void resume(const struct srt_filter_ticket *ticket, enum srt_filter_verdict verdict,
-                   const char *reason)
+static void post_answer(const struct srt_filter_ticket *ticket, enum srt_filter_verdict verdict,
+                        enum ask_said said, const char *reason)
 {
     struct filter_waits *waits;
     struct answer_mail *answer = calloc(1, sizeof(*answer));
@@ -133,6 +139,7 @@ static void resume(const struct srt_filter_ticket *ticket, enum srt_filter_verdi
     answer->mail.deliver = deliver_answer;
     answer->ticket = *ticket;
     answer->verdict = verdict;
+    answer->said = said;
     if (reason != NULL)
         snprintf(answer->reason, sizeof(answer->reason), "%s", reason);
     /* The lock keeps the worker's mailbox in being for the call. */
@@ -157,6 +164,19 @@ static struct srt_filter_watch *begin_watch(unsigned worker, void (*on_event)(vo
         break;
     pthread_mutex_unlock(&all_lock);
     return waits != NULL ? watch_begin(waits->worker->loop, on_event, arg) : NULL;
+}
+
+/* A module that names a ticket which is not its own says no with it, whatever it says. */
+static void resume(const struct srt_filter_ticket *ticket, enum srt_filter_verdict verdict,
+                   const char *reason)
+{
+    post_answer(ticket, verdict, ASK_SAID_REFUSED, reason);
+}
+
+void workers_answer_ask(const struct srt_filter_ticket *ticket, enum ask_said said,
+                        const char *text)
+{
+    post_answer(ticket, SRT_FILTER_DENY, said, text);
 }
 
 static void log_text(const char *filter, const char *text)
@@ -263,6 +283,11 @@ static void restore_original(struct http *http)
     buf_append(&http->forward, buf_view(&http->original));
 }
 
+static bool is_yes(enum srt_filter_verdict verdict)
+{
+    return verdict == SRT_FILTER_PASS || verdict == SRT_FILTER_ALLOW;
+}
+
 /* A call that blocked held up everybody of the worker; what it says so late counts no more than
  * what resume() would have said then. */
 static enum srt_filter_verdict in_time(struct session *session, const struct filter *filter,
@@ -270,7 +295,7 @@ static enum srt_filter_verdict in_time(struct session *session, const struct fil
 {
     struct filtering_state *state = session->filtering;
     const int64_t took_ms = (session_clock_ns() - state->asked_ns) / 1000000;
-    if ((verdict != SRT_FILTER_PASS && verdict != SRT_FILTER_DENY) ||
+    if ((!is_yes(verdict) && verdict != SRT_FILTER_DENY) ||
         took_ms < (int64_t)filter->config->timeout_ms)
         return verdict;
     snprintf(state->ruling.reason, sizeof(state->ruling.reason),
@@ -300,12 +325,13 @@ static enum srt_filter_verdict ask(struct session *session, uint32_t number)
         request.body_len = body_len(session);
     }
     request.timeout_ms = filter->config->timeout_ms;
+    request.asks = (session->request.decision.asks & CHAIN_ASKS_POLICY) != 0;
     state->asked_ns = session_clock_ns();
     state->ruling = (struct srt_filter_ruling){.size = sizeof(state->ruling)};
     const struct srt_filter_ticket ticket = take_place(session);
     enum srt_filter_verdict verdict = filter->module->on_request(
         session->tenure->filters[number], &request, &ticket, &edits, &state->ruling);
-    if ((verdict == SRT_FILTER_PASS || verdict == SRT_FILTER_PENDING) && edits.count > 0) {
+    if ((is_yes(verdict) || verdict == SRT_FILTER_PENDING) && edits.count > 0) {
         keep_original(session->http);
         edits_apply(&edits, &session->http->forward);
     }
@@ -368,7 +394,7 @@ static bool take_denial(struct session *session, uint32_t number, enum outcome o
     return true;
 }
 
-/* A module may answer anything: whatever is neither PASS nor DENY is no verdict. */
+/* A module may answer anything: whatever is neither yes nor no is no verdict. */
 static bool take_failure(struct session *session, uint32_t number)
 {
     static const char fallback[] = "what it answered is no verdict";
@@ -386,9 +412,10 @@ static bool take_failure(struct session *session, uint32_t number)
 static bool take_verdict(struct session *session, uint32_t number, enum srt_filter_verdict verdict)
 {
     struct filtering_state *state = session->filtering;
-    worker_count_time(session->worker, TIMING_MODULE, verdict != SRT_FILTER_PASS,
+    worker_count_time(session->worker, TIMING_MODULE, !is_yes(verdict),
                       session_clock_ns() - state->asked_ns);
-    if (verdict == SRT_FILTER_PASS)
+    state->allowed |= verdict == SRT_FILTER_ALLOW;
+    if (is_yes(verdict))
         return true;
     return verdict == SRT_FILTER_DENY ? take_denial(session, number, OUTCOME_FILTER, "it says no")
                                       : take_failure(session, number);
@@ -399,6 +426,59 @@ static void end_asking(struct session *session)
     leave_place(session);
     free(session->filtering);
     session->filtering = NULL;
+}
+
+/* ---- approvals ---- */
+
+static enum filtering after_approval(struct session *session, enum approval_state state)
+{
+    assert(state != APPROVAL_MISSING);
+    end_asking(session);
+    return state == APPROVAL_GIVEN ? FILTERING_PASSED : FILTERING_DENIED;
+}
+
+/* It waits in the same place, and is answered in the same way, as one whose filter is pending. */
+static enum filtering wait_for_approval(struct session *session)
+{
+    struct filtering_state *state = session->filtering;
+    const struct srt_filter_ticket ticket = take_place(session);
+    if (!approval_ask(session, &ticket, state->allowed))
+        return after_approval(session, APPROVAL_REFUSED);
+    state->person = state->pending = true;
+    state->until =
+        ev_now(session->worker->loop) + (double)session_config(session)->ask_timeout_ms / 1000.;
+    return FILTERING_WAITS;
+}
+
+/* Nobody is asked about what a filter would have denied. */
+static enum filtering end_filters(struct session *session)
+{
+    if (session->request.decision.asks == 0) {
+        end_asking(session);
+        return FILTERING_PASSED;
+    }
+    const enum approval_state state = approval_look(session, session->filtering->allowed);
+    return state == APPROVAL_MISSING ? wait_for_approval(session) : after_approval(session, state);
+}
+
+static enum filtering take_approval(struct session *session)
+{
+    struct filtering_state *state = session->filtering;
+    state->pending = false;
+    return after_approval(session, approval_take(session, state->said, state->ruling.reason));
+}
+
+static enum filtering give_approval_up(struct session *session, enum ask_end why)
+{
+    const struct srt_filter_ticket ticket = ticket_of(session);
+    session->filtering->pending = false;
+    approval_leave(session, &ticket, why);
+    return after_approval(session, APPROVAL_REFUSED);
+}
+
+bool filtering_awaits_approval(const struct session *session)
+{
+    return session->filtering != NULL && session->filtering->person;
 }
 
 /* Takes the verdict of the filter at hand and asks the ones behind it. */
@@ -420,10 +500,8 @@ static enum filtering proceed(struct session *session, enum srt_filter_verdict v
             end_asking(session);
             return FILTERING_DENIED;
         }
-        if (++state->at == filters.count) {
-            end_asking(session);
-            return FILTERING_PASSED;
-        }
+        if (++state->at == filters.count)
+            return end_filters(session);
         verdict = ask(session, filters.at[state->at]);
     }
 }
@@ -432,19 +510,21 @@ enum filtering filtering_begin(struct session *session)
 {
     const struct policy_filters filters = filters_of(session);
     restore_original(session->http);
-    if (filters.count == 0)
+    if (filters.count == 0 && session->request.decision.asks == 0)
         return FILTERING_PASSED;
     assert(session->filtering == NULL);
     session->filtering = calloc(1, sizeof(*session->filtering));
     if (session->filtering == NULL)
         abort();
-    return proceed(session, ask(session, filters.at[0]));
+    return filters.count > 0 ? proceed(session, ask(session, filters.at[0])) : end_filters(session);
 }
 
 enum filtering filtering_go_on(struct session *session)
 {
     struct filtering_state *state = session->filtering;
-    return state->answered ? proceed(session, state->verdict) : FILTERING_WAITS;
+    if (!state->answered)
+        return FILTERING_WAITS;
+    return state->person ? take_approval(session) : proceed(session, state->verdict);
 }
 
 /* The module is told, once, that nobody waits for it any more. */
@@ -463,6 +543,8 @@ static void abandon(struct session *session)
 enum filtering filtering_give_up(struct session *session, bool left)
 {
     struct filtering_state *state = session->filtering;
+    if (state->person)
+        return give_approval_up(session, left ? ASK_LEFT : ASK_TIMED_OUT);
     const uint32_t number = filter_at_hand(session);
     abandon(session);
     if (left)
@@ -490,6 +572,10 @@ void filtering_forget(struct session *session)
 {
     if (session->filtering == NULL)
         return;
+    if (session->filtering->person) {
+        (void)give_approval_up(session, ASK_OVERTAKEN);
+        return;
+    }
     if (session->filtering->pending)
         abandon(session);
     end_asking(session);

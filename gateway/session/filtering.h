@@ -48,13 +48,16 @@ extern const struct srt_filter_host filtering_host;
 
 enum filtering { FILTERING_PASSED, FILTERING_WAITS, FILTERING_DENIED };
 
-/* Asks from the first filter on, until all have passed, one denies, or one has to wait. DENIED: the
- * decision says who and why, and its ruling the outcome. */
+/* Asks from the first filter on, until all have passed, one denies, or one has to wait; then, where
+ * the rules ask, for the approval. DENIED: the decision says who and why, and its ruling the
+ * outcome. */
 enum filtering filtering_begin(struct session *session);
 /* Something has happened: WAITS while there is no answer. */
 enum filtering filtering_go_on(struct session *session);
 /* The time is up, or (`left`) the client is gone. */
 enum filtering filtering_give_up(struct session *session, bool left);
+/* Every filter has passed it, and somebody has to say yes (session/approval.h). */
+bool filtering_awaits_approval(const struct session *session);
 /* On the loop's clock. */
 double filtering_deadline(const struct session *session);
 

@@ -10,7 +10,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-enum { TEXT_MAX = 1024, PEER_TEXT_MAX = ADDR_TEXT_MAX + 16 };
+enum { TEXT_MAX = 1024 };
 
 static const char *const close_words[] = {
     [CLOSE_CLIENT] = "client",     [CLOSE_UPSTREAM] = "upstream", [CLOSE_IDLE] = "idle",
@@ -34,6 +34,11 @@ static const char *peer_text(const struct peer *peer, char out[PEER_TEXT_MAX])
         return NULL;
     }
     return out;
+}
+
+const char *report_peer(const struct session *session, char out[PEER_TEXT_MAX])
+{
+    return peer_text(&session->peer, out);
 }
 
 static const char *sandbox_name(const struct session *session)
@@ -137,6 +142,8 @@ bool report_admission(struct session *session, uint64_t ticket)
         snprintf(message, sizeof(message), "by the upstream proxy %s", request->via);
     else
         decision_note(&request->decision, &request->target, message, sizeof(message));
+    if (message[0] == '\0' && request->approval.text != NULL)
+        snprintf(message, sizeof(message), "%s", request->approval.text);
     write_decision(session, message[0] != '\0' ? message : NULL);
     if (!submit(session, ticket))
         return false;

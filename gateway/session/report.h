@@ -9,6 +9,10 @@
 
 struct session;
 
+enum { PEER_TEXT_MAX = ADDR_TEXT_MAX + 16 };
+/* `ip:port` or `uid=,pid=`, in `out`; or NULL. */
+const char *report_peer(const struct session *session, char out[PEER_TEXT_MAX]);
+
 /* The request is allowed: hands its record over. False: the log does not take it. With `ticket` not
  * 0 the session is told when it is written. */
 bool report_admission(struct session *session, uint64_t ticket);

@@ -6,7 +6,7 @@
 #define SESSION_REQUEST_H
 
 #include "filters/chain.h"
-#include "session/worker.h"
+#include "session/approval.h"
 
 /* INTERFACE 1.6, in the order of close_words in report.c. */
 enum close_cause {
@@ -47,6 +47,7 @@ struct request {
     const char *why;        /* what was wrong with it, a fixed phrase; or NULL */
 
     struct decision decision;
+    struct approval approval;
     char *filter_reason; /* what decision.filter_reason shows, or NULL */
     bool has_addr;
     struct addr addr;         /* dialled, or denied */

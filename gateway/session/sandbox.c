@@ -149,6 +149,7 @@ static void sandbox_end(struct sandbox *sandbox)
     }
     narrowing_leave(sandbox->narrowing);
     sandbox->narrowing = NULL;
+    grants_free(&sandbox->grants);
     sandbox->door_count = 0;
 }
 

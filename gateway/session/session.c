@@ -3,6 +3,7 @@
 #include "record/log.h"
 #include "session/ending.h"
 #include "session/exchange.h"
+#include "session/report.h"
 #include "session/standing.h"
 #include "session/steps.h"
 
@@ -250,8 +251,20 @@ void session_create(struct door *door, int fd, enum outcome at_door)
     session_run(s);
 }
 
+/* What waits for an approval has not been decided; its record says how that ended. */
+static void end_wait(struct session *s, enum close_cause cause)
+{
+    if (!filtering_awaits_approval(s))
+        return;
+    (void)filtering_give_up(s, true);
+    s->request.outcome =
+        cause == CLOSE_DRAIN ? OUTCOME_DRAINING : s->request.decision.ruling.outcome;
+    (void)report_refusal(s, 0);
+}
+
 void session_cut(struct session *s, enum close_cause cause)
 {
+    end_wait(s, cause);
     s->cause = cause;
     proceed(s, STEP_CLOSE);
 }
@@ -287,8 +300,21 @@ static void go_on_as_judged(struct session *s)
     }
 }
 
+/* Somebody is being asked: the question stays, unless there is none any more. */
+static void recheck_wait(struct session *s)
+{
+    if (standing_still_asks(s))
+        return;
+    filtering_forget(s);
+    proceed(s, STEP_JUDGE);
+}
+
 void session_recheck(struct session *s)
 {
+    if (filtering_awaits_approval(s)) {
+        recheck_wait(s);
+        return;
+    }
     /* One whose record is still under way looks for itself; one that is refused is refused. */
     if (!s->request.admitted || s->step == STEP_RECORD || s->step == STEP_REFUSE)
         return;
@@ -308,6 +334,10 @@ void session_drain(struct session *s)
 {
     if (s->step == STEP_READ && s->began <= 0)
         session_run(s);
+    else if (filtering_awaits_approval(s)) {
+        filtering_forget(s);
+        proceed(s, step_refuse(s, OUTCOME_DRAINING));
+    }
 }
 
 void session_describe(const struct session *s, struct tunnel_info *out, char host[NAME_MAX_LEN + 1],

@@ -136,6 +136,10 @@ static enum outcome judge_again(const struct session *s, const struct identity *
     if (!standing_has_chain(identity, narrowing_in_force(s)))
         return OUTCOME_NOT_ALLOWED;
     enum outcome outcome = chain_judge(&chain, &question, decision);
+    if (decision->asks != 0 && approval_covers(s, identity->policy, decision->asks)) {
+        chain_consent(decision);
+        outcome = OUTCOME_ALLOWED;
+    }
     if (outcome != OUTCOME_ALLOWED)
         return outcome;
     const struct addr *addr = via_judged_addr(request);
@@ -161,6 +165,20 @@ static enum outcome identify_again(struct session *s, struct identity *out)
     if (s->identity.policy != NULL)
         out->policy = snapshot_policy(snapshot, policy_name(s->identity.policy));
     return OUTCOME_ALLOWED;
+}
+
+static bool is_same_policy(const struct policy *a, const struct policy *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(policy_name(a), policy_name(b)) == 0;
+}
+
+bool standing_still_asks(struct session *s)
+{
+    struct identity identity;
+    struct decision decision = {0};
+    return identify_again(s, &identity) == OUTCOME_ALLOWED &&
+           is_same_policy(identity.policy, s->identity.policy) &&
+           judge_again(s, &identity, &decision) == OUTCOME_ASK_REFUSED && decision.asks != 0;
 }
 
 enum outcome standing_move(struct session *s, bool even_if_denied)

@@ -32,6 +32,9 @@ void standing_lapse(struct session *session);
  * but TLS. */
 bool standing_reads_hello(const struct decision *decision, bool *required);
 
+/* Of one that waits for an approval: what is in force now would have it wait, too. */
+bool standing_still_asks(struct session *session);
+
 /* A policy that was named and is gone denies everything. */
 bool standing_has_chain(const struct identity *identity, const struct narrowing *narrowing);
 /* What the request asks of it. */

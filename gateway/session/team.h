@@ -17,7 +17,9 @@ struct workers {
     char loop_token[17];
     atomic_uint connections;
     atomic_uint denials_waiting;
-    atomic_llong complained; /* in which second, last */
+    const struct workers_asks *asks;
+    atomic_uint asks_waiting; /* until the control thread knows that they do not */
+    atomic_llong complained;  /* in which second, last */
 };
 
 #endif

@@ -223,6 +223,7 @@ struct workers *workers_start(const struct workers_config *config, struct srt_er
         abort();
     team->audit = config->audit;
     team->on_denial = config->on_denial;
+    team->asks = config->asks;
     team->arg = config->arg;
     make_token(team->loop_token);
     mailbox_init(&team->control, config->control_loop, team);

@@ -34,6 +34,8 @@ struct denial {
     const char *rule, *policy, *message, *next_step, *request_id;
 };
 
+struct workers_asks;
+
 struct workers_config {
     unsigned count;               /* at least 1 */
     struct ev_loop *control_loop; /* where answers are delivered */
@@ -45,6 +47,9 @@ struct workers_config {
     /* A request of an attached sandbox was refused (report mode does not refuse). */
     void (*on_denial)(void *arg, const struct denial *denial);
     void *arg;
+    /* Requests wait for an approval, or no longer (session/approval.h); NULL: nobody can be asked.
+     */
+    const struct workers_asks *asks;
 };
 
 /* Returns once every thread serves. NULL and `err` when a thread, a loop or a resolver cannot be
