@@ -427,6 +427,31 @@ static void on_lines(struct ev_loop *loop, ev_async *async, int events)
     json_free(&lines);
 }
 
+bool admin_has_streams(const struct admin *admin)
+{
+    return admin->stream_count > 0;
+}
+
+void admin_push(struct admin *admin, const char *event, struct str line)
+{
+    struct admin_client *client = TAILQ_FIRST(&admin->clients), *next;
+    for (; client != NULL; client = next) {
+        next = TAILQ_NEXT(client, link);
+        if (client->state != CLIENT_STREAMING)
+            continue;
+        if (client->out.len - client->out_sent > STREAM_MAX) {
+            client->missed++;
+            continue;
+        }
+        json_append(&client->out, STR("event: "));
+        json_append(&client->out, str_of(event));
+        json_append(&client->out, STR("\ndata: "));
+        json_append(&client->out, line);
+        json_append(&client->out, STR("\n\n"));
+        (void)flush(client);
+    }
+}
+
 void admin_stream(struct admin_client *client)
 {
     struct admin *admin = client->admin;

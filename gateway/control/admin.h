@@ -32,6 +32,9 @@ void admin_claim(struct admin *admin);
 
 /* ` admin=ADDRESS` for each. */
 void admin_append_addresses(const struct admin *admin, struct json *line);
+/* A line of JSON that is no record, as an event of that name for everybody who follows /events. */
+void admin_push(struct admin *admin, const char *event, struct str line);
+bool admin_has_streams(const struct admin *admin);
 /* The TCP ones, for the guard: at most `max` are written. */
 size_t admin_addresses(const struct admin *admin, struct config_address *out, size_t max);
 

@@ -1,8 +1,10 @@
 #include "control/admin.h"
 
 #include "config/value.h"
+#include "control/admin_approvals.h"
 #include "control/attach.h"
 #include "control/command.h"
+#include "control/desk.h"
 #include "control/reload.h"
 #include "filters/filter_set.h"
 #include "record/metrics.h"
@@ -113,6 +115,8 @@ static void put_traffic(const struct gateway *gateway, struct json *body)
     sum_requests(&stats, &allowed, &denied);
     json_number(body, "workers", workers_count(gateway->workers));
     json_number(body, "sandboxes", (int64_t)attach_count(gateway->attach));
+    json_number(body, "pending", (int64_t)desk_waiting(gateway->desk));
+    json_number(body, "grants", (int64_t)desk_grants(gateway->desk));
     json_number(body, "connections", (int64_t)stats.connections_open);
     json_number(body, "connections_total", (int64_t)stats.connections_total);
     json_number(body, "tunnels", (int64_t)stats.tunnels_open);
@@ -400,6 +404,10 @@ static void get_metrics(const struct admin_request *request)
                    (double)stats.tunnels_open);
     metrics_single(&out, "srt_gateway_sandboxes", "gauge", "Sandboxes attached.",
                    (double)attach_count(gateway->attach));
+    metrics_single(&out, "srt_gateway_pending_requests", "gauge",
+                   "Requests that wait for an approval.", (double)desk_waiting(gateway->desk));
+    metrics_single(&out, "srt_gateway_grants", "gauge", "Grants in force.",
+                   (double)desk_grants(gateway->desk));
     metrics_single(&out, "srt_gateway_accept_pauses_total", "counter",
                    "Times that accepting paused because descriptors had run out.",
                    (double)stats.accept_pauses);
@@ -423,5 +431,9 @@ const struct admin_route admin_routes[] = {
     {"GET", "/tunnels", false, get_tunnels}, {"GET", "/decisions", false, get_decisions},
     {"GET", "/events", false, get_events},   {"POST", "/reload", true, post_reload},
     {"POST", "/drain", true, post_drain},    {"POST", "/tunnels/*/cut", true, post_cut},
+    {"GET", "/pending", false, get_pending}, {"GET", "/grants", false, get_grants},
+    {"POST", "/pending/*/approve", true, post_approve},
+    {"POST", "/pending/*/refuse", true, post_refuse},
+    {"POST", "/grant", true, post_grant},    {"POST", "/grants/*/revoke", true, post_revoke},
 };
 const size_t admin_route_count = sizeof(admin_routes) / sizeof(admin_routes[0]);

@@ -1,5 +1,6 @@
 #include "control/attach.h"
 
+#include "control/desk.h"
 #include "control/handover.h"
 #include "control/launch.h"
 #include "control/places.h"
@@ -130,6 +131,7 @@ static void on_detached(void *arg)
     struct launch *launch = arg;
     struct gateway *gateway = launch->server->gateway;
     bool private = launch->private;
+    desk_forget(gateway->desk, launch->name);
     if (!launch->moved)
         record_life(launch, "detach", NULL);
     launch_free(launch);
@@ -341,7 +343,9 @@ static int make_sandbox(struct launch *launch, const struct attach_message *mess
     if (!launch->private && terms_policy(gateway->snapshot, launch->uid, message->policy,
                                          &config.policy, &config.client, err) != 0)
         return -1;
-    if (terms_narrowing(launch->private, message->network, &config.narrowing, err) != 0)
+    launch->asks = message->asks;
+    if (terms_narrowing(launch->private, launch->asks, message->network, &config.narrowing, err) !=
+        0)
         return -1;
     if (adopt_listeners(launch, message, &config, err) != 0) {
         for (size_t i = 0; i < config.listener_count; i++)
@@ -416,7 +420,7 @@ static bool update(struct launch *launch, const struct attach_message *message)
     struct policy *narrowing;
     if (launch->state != LAUNCH_ATTACHED)
         return give_up(launch, "an update before the attach message");
-    if (terms_narrowing(launch->private, message->network, &narrowing, &err) != 0)
+    if (terms_narrowing(launch->private, launch->asks, message->network, &narrowing, &err) != 0)
         return reject(launch, message->serial, err.text);
     launch->serial = message->serial;
     launch->next_network = copy(message->network);
@@ -427,6 +431,60 @@ static bool update(struct launch *launch, const struct attach_message *message)
     launch->updates_left +=
         handover_update(launch->server->gateway->handover, launch->name, launch->next_network);
     return true;
+}
+
+/* ---- answers ---- */
+
+static bool answer(struct launch *launch, const struct attach_message *message)
+{
+    struct json ignored = {0};
+    char peer[48];
+    if (launch->state != LAUNCH_ATTACHED || !launch->asks)
+        return give_up(launch, "an answer that nobody asked for");
+    snprintf(peer, sizeof(peer), "uid=%" PRIu32 ",pid=%" PRId32, launch->uid, launch->pid);
+    /* One that comes late finds nothing; the launcher has been told why, or will be. */
+    (void)desk_answer(launch->server->gateway->desk,
+                      &(struct desk_answer){.id = str_of(message->id),
+                                            .approves = message->approves,
+                                            .keeps = message->keeps,
+                                            .peer = peer,
+                                            .owner = launch},
+                      &ignored);
+    json_free(&ignored);
+    return launch->fd >= 0;
+}
+
+bool attach_asks(const void *owner)
+{
+    const struct launch *launch = owner;
+    return launch->asks && launch->fd >= 0;
+}
+
+bool attach_tell(void *owner, const char *type, struct json *members)
+{
+    struct launch *launch = owner;
+    const bool takes = launch->fd >= 0 && launch->out.len - launch->out_sent < OUT_MAX;
+    if (takes) {
+        struct json message = begin_message(type);
+        json_append(&message, STR(","));
+        json_append(&message, (struct str){members->data, members->len});
+        (void)send_message(launch, &message);
+    }
+    json_free(members);
+    return takes;
+}
+
+struct sandbox *attach_sandbox(void *owner)
+{
+    return ((struct launch *)owner)->sandbox;
+}
+
+void *attach_find(struct attach_server *server, const char *name, const char **policy)
+{
+    struct launch *launch = launch_find(server, name);
+    if (launch != NULL && policy != NULL)
+        *policy = launch->private ? "" : launch->policy;
+    return launch;
 }
 
 /* ---- reading ---- */
@@ -462,8 +520,10 @@ bool launch_handle_frames(struct launch *launch)
             alive = handle_fault(launch, &message, err.text);
         else if (message.type == ATTACH_ATTACH)
             alive = attach(launch, &message);
-        else
+        else if (message.type == ATTACH_UPDATE)
             alive = update(launch, &message);
+        else
+            alive = answer(launch, &message);
         attach_message_free(&message);
         if (!alive)
             return false;

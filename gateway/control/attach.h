@@ -25,6 +25,18 @@ void attach_serve_private(struct attach_server *server, int fd);
 /* workers_config.on_denial, with the server as `arg`. */
 void attach_on_denial(void *arg, const struct denial *denial);
 
+/* ---- for control/desk.c; `owner` is what struct ask has ---- */
+
+/* Its launcher has somebody who answers, and is there. */
+bool attach_asks(const void *owner);
+/* Sends a message of that type with these members, which are freed. False: it reads too slowly. */
+bool attach_tell(void *owner, const char *type, struct json *members);
+/* NULL while it is ending. */
+struct sandbox *attach_sandbox(void *owner);
+/* The owner of that name, or NULL. `policy` (may be NULL) gets the one it is under, "" for its
+ * settings alone. */
+void *attach_find(struct attach_server *server, const char *name, const char **policy);
+
 size_t attach_count(const struct attach_server *server);
 
 #endif

@@ -138,6 +138,7 @@ static void write_state(const struct launch *launch, struct json *message)
     json_number(
         message, "listeners",
         (int64_t)(launch->state == LAUNCH_ATTACHED ? launch->listener_count : launch->fd_count));
+    json_bool(message, "asks", launch->asks);
     json_bool(message, "narrowed", launch->network != NULL);
     json_number(message, "in", (int64_t)launch->in.len);
     json_number(message, "out", (int64_t)(launch->out.len - launch->out_sent));
@@ -243,7 +244,7 @@ static int take_network(struct launch *launch, int fd, struct srt_err *err)
     json_free(&network);
     if (launch->network == NULL)
         abort();
-    return terms_narrowing(false, launch->network, &launch->narrowing, err);
+    return terms_narrowing(false, launch->asks, launch->network, &launch->narrowing, err);
 }
 
 static int fill(struct launch *launch, struct channel_message *message, struct srt_err *err)
@@ -251,6 +252,7 @@ static int fill(struct launch *launch, struct channel_message *message, struct s
     launch->client = copy(channel_text(message, "client"));
     launch->policy = copy(channel_text(message, "policy"));
     launch->attached_ms = channel_number(message, "since");
+    launch->asks = channel_flag(message, "asks");
     launch->missed = (uint64_t)channel_number(message, "missed");
     if (take_listeners(launch, message, err) != 0)
         return -1;
@@ -364,7 +366,7 @@ void attach_narrow(struct attach_server *server, const char *sandbox, struct str
         return;
     }
     autofree char *text = network.len > 0 ? strndup(network.p, network.len) : NULL;
-    if (terms_narrowing(false, text, &narrowing, &err) == 0) {
+    if (terms_narrowing(false, launch->asks, text, &narrowing, &err) == 0) {
         sandbox_update(launch->sandbox, narrowing, on_narrowed, launch);
         return;
     }

@@ -276,6 +276,15 @@ static const struct column decision_columns[] = {
     {"host", 30}, {"port", 5},    {"rule", 16},   {NULL, 0},
 };
 
+static const struct column pending_columns[] = {
+    {"id", 26},  {"sandbox", 20}, {"client", 12}, {"policy", 12}, {"host", 30},
+    {"port", 5}, {"method", 7},   {"waiting", 7}, {"ts", 24},     {NULL, 0},
+};
+static const struct column grant_columns[] = {
+    {"id", 26},     {"verdict", 7}, {"target", 32}, {"for", 8}, {"name", 20},
+    {"policy", 12}, {"by", 8},      {"until", 24},  {NULL, 0},
+};
+
 static bool for_people(const struct client *client)
 {
     return !client->json && isatty(STDOUT_FILENO);
@@ -379,34 +388,51 @@ static int follow(struct client *client)
 
 /* ---- the commands ---- */
 
+enum { OPTION_FOR = 256, OPTION_SANDBOX, OPTION_CLIENT, OPTION_LISTENER, OPTION_POLICY };
+
+#define CLIENT_OPTIONS                                                                 \
+    {"admin", required_argument, NULL, 'a'}, {"config", required_argument, NULL, 'c'}, \
+        {"token-file", required_argument, NULL, 't'},                                  \
+    {                                                                                  \
+        "json", no_argument, NULL, 'j'                                                 \
+    }
+
+/* False: it is none of those that every client has. */
+static bool take_option(struct client *client, int option)
+{
+    switch (option) {
+    case 'a':
+        client->admin = optarg;
+        return true;
+    case 'c':
+        client->config = optarg;
+        return true;
+    case 't':
+        client->token_file = optarg;
+        return true;
+    case 'j':
+        client->json = true;
+        return true;
+    default:
+        return false;
+    }
+}
+
 static void read_options(struct client *client, const struct command *self, int argc, char **argv)
 {
     static const struct option longs[] = {
-        {"admin", required_argument, NULL, 'a'},      {"config", required_argument, NULL, 'c'},
-        {"token-file", required_argument, NULL, 't'}, {"json", no_argument, NULL, 'j'},
-        {"follow", no_argument, NULL, 'f'},           COMMAND_COMMON_OPTIONS,
+        CLIENT_OPTIONS,
+        {"follow", no_argument, NULL, 'f'},
+        COMMAND_COMMON_OPTIONS,
     };
     *client = (struct client){.self = self, .fd = -1};
     const char *shorts = strcmp(self->name, "tail") == 0 ? "c:fhV" : "c:hV";
     for (int option; (option = command_option(self, argc, argv, shorts, longs)) != -1;) {
-        switch (option) {
-        case 'a':
-            client->admin = optarg;
-            break;
-        case 'c':
-            client->config = optarg;
-            break;
-        case 't':
-            client->token_file = optarg;
-            break;
-        case 'f':
-            if (strcmp(self->name, "tail") != 0)
-                exit(command_misused(self, "%s follows nothing", self->name));
-            client->follow = true;
-            break;
-        default:
-            client->json = true;
-        }
+        if (take_option(client, option))
+            continue;
+        if (strcmp(self->name, "tail") != 0)
+            exit(command_misused(self, "%s follows nothing", self->name));
+        client->follow = true;
     }
 }
 
@@ -420,6 +446,8 @@ int command_ask(const struct command *self, int argc, char **argv)
         {"reload", "POST", "/reload", NULL},
         {"drain", "POST", "/drain", NULL},
         {"tunnels", "GET", "/tunnels", tunnel_columns},
+        {"pending", "GET", "/pending", pending_columns},
+        {"grants", "GET", "/grants", grant_columns},
     };
     struct client client;
     read_options(&client, self, argc, argv);
@@ -429,6 +457,117 @@ int command_ask(const struct command *self, int argc, char **argv)
     while (strcmp(requests[i].name, self->name) != 0)
         i++;
     return ask_and_print(&client, requests[i].method, requests[i].path, requests[i].columns);
+}
+
+/* ---- approvals ---- */
+
+/* What a query is made of: the words of the command line, escaped. */
+static void add_to_query(struct json *path, const char *key, const char *value)
+{
+    char escaped[4];
+    if (value == NULL)
+        return;
+    json_append(path, memchr(path->data, '?', path->len) == NULL ? STR("?") : STR("&"));
+    json_append(path, str_of(key));
+    json_append(path, STR("="));
+    for (const char *c = value; *c != '\0'; c++) {
+        if (isalnum((unsigned char)*c)) {
+            json_append(path, (struct str){c, 1});
+            continue;
+        }
+        snprintf(escaped, sizeof(escaped), "%%%02X", (unsigned char)*c);
+        json_append(path, str_of(escaped));
+    }
+}
+
+static bool is_id(const char *id)
+{
+    size_t len = 0;
+    while (isalnum((unsigned char)id[len]))
+        len++;
+    return len > 0 && len <= 64 && id[len] == '\0';
+}
+
+static int post(struct client *client, struct json *path)
+{
+    json_append(path, (struct str){"", 1}); /* its terminator */
+    int status = ask_and_print(client, "POST", path->data, NULL);
+    json_free(path);
+    return status;
+}
+
+/* approve and refuse. */
+int command_answer(const struct command *self, int argc, char **argv)
+{
+    static const struct option longs[] = {
+        CLIENT_OPTIONS, {"for", required_argument, NULL, OPTION_FOR}, COMMAND_COMMON_OPTIONS};
+    struct client client = {.self = self, .fd = -1};
+    struct json path = {0};
+    const char *duration = NULL;
+    for (int option; (option = command_option(self, argc, argv, "c:hV", longs)) != -1;)
+        if (!take_option(&client, option))
+            duration = optarg;
+    if (optind + 1 != argc)
+        return command_misused(self, "one ID is needed; `srt-gateway pending` shows them");
+    if (!is_id(argv[optind]))
+        return command_misused(self, "%s is no id of a waiting request", argv[optind]);
+    json_append(&path, STR("/pending/"));
+    json_append(&path, str_of(argv[optind]));
+    json_append(&path, STR("/"));
+    json_append(&path, str_of(self->name));
+    add_to_query(&path, "for", duration);
+    return post(&client, &path);
+}
+
+static int revoke_grant(struct client *client, const char *id)
+{
+    struct json path = {0};
+    if (!is_id(id))
+        return command_misused(client->self, "%s is no grant's id", id);
+    json_append(&path, STR("/grants/"));
+    json_append(&path, str_of(id));
+    json_append(&path, STR("/revoke"));
+    return post(client, &path);
+}
+
+int command_grant(const struct command *self, int argc, char **argv)
+{
+    static const struct option longs[] = {CLIENT_OPTIONS,
+                                          {"for", required_argument, NULL, OPTION_FOR},
+                                          {"sandbox", required_argument, NULL, OPTION_SANDBOX},
+                                          {"client", required_argument, NULL, OPTION_CLIENT},
+                                          {"listener", required_argument, NULL, OPTION_LISTENER},
+                                          {"policy", required_argument, NULL, OPTION_POLICY},
+                                          {"refuse", no_argument, NULL, 'n'},
+                                          {"revoke", required_argument, NULL, 'r'},
+                                          COMMAND_COMMON_OPTIONS};
+    static const char *const keys[] = {"for", "sandbox", "client", "listener", "policy"};
+    const char *values[sizeof(keys) / sizeof(keys[0])] = {NULL}, *revoked = NULL;
+    struct client client = {.self = self, .fd = -1};
+    struct json path = {0};
+    bool refuses = false;
+    for (int option; (option = command_option(self, argc, argv, "c:hV", longs)) != -1;) {
+        if (take_option(&client, option))
+            continue;
+        if (option == 'n')
+            refuses = true;
+        else if (option == 'r')
+            revoked = optarg;
+        else
+            values[option - OPTION_FOR] = optarg;
+    }
+    if (revoked != NULL)
+        return optind == argc ? revoke_grant(&client, revoked)
+                              : command_misused(self, "unexpected word '%s'", argv[optind]);
+    if (optind + 1 != argc)
+        return command_misused(self, "one HOST:PORT is needed");
+    json_append(&path, STR("/grant"));
+    add_to_query(&path, "target", argv[optind]);
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        add_to_query(&path, keys[i], values[i]);
+    if (refuses)
+        add_to_query(&path, "verdict", "refuse");
+    return post(&client, &path);
 }
 
 int command_cut(const struct command *self, int argc, char **argv)

@@ -78,11 +78,3 @@ struct snapshot *command_load(const char *path, size_t *warnings)
     faults_free(&faults);
     return snapshot;
 }
-
-int command_unavailable(const struct command *self, int argc, char **argv)
-{
-    (void)argc;
-    (void)argv;
-    fprintf(stderr, "srt-gateway: %s: not available in this version\n", self->name);
-    return EXIT_USAGE;
-}

@@ -32,13 +32,14 @@ int command_run(const struct command *self, int argc, char **argv);
 int command_check(const struct command *self, int argc, char **argv);
 int command_explain(const struct command *self, int argc, char **argv);
 int command_options(const struct command *self, int argc, char **argv);
-int command_ask(const struct command *self, int argc, char **argv); /* status and the like */
+int command_ask(const struct command *self, int argc, char **argv);    /* status and the like */
+int command_answer(const struct command *self, int argc, char **argv); /* approve, refuse */
+int command_grant(const struct command *self, int argc, char **argv);
 int command_cut(const struct command *self, int argc, char **argv);
 int command_tail(const struct command *self, int argc, char **argv);
 int command_replay(const struct command *self, int argc, char **argv);
 int command_learn(const struct command *self, int argc, char **argv);
 int command_summary(const struct command *self, int argc, char **argv);
-int command_unavailable(const struct command *self, int argc, char **argv);
 
 /* Ends the list of a command's own long options. */
 #define COMMAND_COMMON_OPTIONS                                             \

@@ -126,6 +126,8 @@ static void judge(struct explain_result *result, struct snapshot *snapshot,
     struct approved approved;
 
     result->verdict = chain_judge(&chain, &question, &result->decision);
+    if (result->decision.asks != 0)
+        result->decision.ask_why = "a request waits for it";
     if (result->verdict == OUTCOME_ALLOWED)
         result->via = route_choose(&result->decision, &request->target);
     if (request->target.is_addr)
@@ -202,7 +204,9 @@ static void print_pretty(const struct explain_result *result, const struct polic
     print_row("policy", str_of(policy_name(policy)));
     if (result->verdict == OUTCOME_ALLOWED && result->via != NULL)
         print_row("upstream", str_of(result->via->name));
-    print_row("verdict", result->verdict == OUTCOME_ALLOWED ? STR("allow") : STR("deny"));
+    print_row("verdict", result->verdict == OUTCOME_ALLOWED ? STR("allow")
+                         : result->decision.asks != 0       ? STR("ask")
+                                                            : STR("deny"));
     if (result->decision.would != OUTCOME_ALLOWED)
         print_row("would", STR("deny (report mode does not apply it)"));
     print_row("reason", str_of(outcome_row(result->verdict)->word));

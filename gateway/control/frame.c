@@ -153,10 +153,41 @@ static int read_listeners(struct attach_message *out, json_t *object, struct srt
     return 0;
 }
 
+static int read_ask(struct attach_message *out, json_t *object, struct srt_err *err)
+{
+    json_t *ask = json_object_get(object, "ask");
+    if (ask != NULL && !json_is_boolean(ask))
+        return srt_err_set(err, "\"ask\" must be true or false");
+    out->asks = json_is_true(ask);
+    return 0;
+}
+
+/* A member that is one of two words. */
+static int read_either(json_t *object, const char *key, const char *yes, const char *no, bool *out,
+                       struct srt_err *err)
+{
+    const char *word = json_string_value(json_object_get(object, key));
+    if (word == NULL || (strcmp(word, yes) != 0 && strcmp(word, no) != 0))
+        return srt_err_set(err, "\"%s\" must be \"%s\" or \"%s\"", key, yes, no);
+    *out = strcmp(word, yes) == 0;
+    return 0;
+}
+
+static int read_answer(struct attach_message *out, json_t *object, struct srt_err *err)
+{
+    static const char *const known[] = {"type", "id", "verdict", "for", NULL};
+    out->type = ATTACH_ANSWER;
+    if (only_members(object, known, err) != 0 ||
+        read_text(object, "id", false, &out->id, err) != 0 ||
+        read_either(object, "verdict", "approve", "refuse", &out->approves, err) != 0)
+        return -1;
+    return read_either(object, "for", "sandbox", "once", &out->keeps, err);
+}
+
 static int read_attach(struct attach_message *out, json_t *object, struct srt_err *err)
 {
-    static const char *const known[] = {"type",    "version",   "name",    "policy",
-                                        "command", "listeners", "network", NULL};
+    static const char *const known[] = {"type",      "version", "name", "policy", "command",
+                                        "listeners", "network", "ask",  NULL};
     json_t *version = json_object_get(object, "version");
     out->type = ATTACH_ATTACH;
     if (!json_is_integer(version))
@@ -170,7 +201,7 @@ static int read_attach(struct attach_message *out, json_t *object, struct srt_er
         read_text(object, "name", false, &out->name, err) != 0 || check_name(out->name, err) != 0 ||
         read_text(object, "policy", true, &out->policy, err) != 0 ||
         read_text(object, "command", true, &out->command, err) != 0 ||
-        read_listeners(out, object, err) != 0)
+        read_listeners(out, object, err) != 0 || read_ask(out, object, err) != 0)
         return -1;
     if (out->command != NULL && strlen(out->command) > ATTACH_COMMAND_MAX)
         out->command[ATTACH_COMMAND_MAX] = '\0';
@@ -200,6 +231,8 @@ static int read_object(struct attach_message *out, json_t *object, struct srt_er
         return read_attach(out, object, err);
     if (strcmp(type, "update") == 0)
         return read_update(out, object, err);
+    if (strcmp(type, "answer") == 0)
+        return read_answer(out, object, err);
     return srt_err_set(err, "the message has an unknown \"type\"");
 }
 
@@ -224,6 +257,7 @@ void attach_message_free(struct attach_message *message)
     free(message->policy);
     free(message->command);
     free(message->network);
+    free(message->id);
     *message = (struct attach_message){
         .type = message->type, .serial = message->serial, .answerable = message->answerable};
 }

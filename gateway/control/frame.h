@@ -34,7 +34,7 @@ void frames_free(struct frames *frames);
 struct json;
 void frame_write(struct json *out, struct str json);
 
-enum attach_type { ATTACH_ATTACH, ATTACH_UPDATE };
+enum attach_type { ATTACH_ATTACH, ATTACH_UPDATE, ATTACH_ANSWER };
 enum attach_listener { ATTACH_PROXY, ATTACH_TRANSPARENT, ATTACH_DNS_UDP, ATTACH_DNS_TCP };
 
 enum { ATTACH_NAME_MAX = 128, ATTACH_COMMAND_MAX = 1024 };
@@ -45,6 +45,10 @@ struct attach_message {
     char *name, *policy, *command; /* policy and command may be NULL */
     enum attach_listener listeners[ATTACH_MAX_LISTENERS];
     size_t listener_count;
+    bool asks; /* it has somebody who answers */
+    /* answer */
+    char *id;
+    bool approves, keeps; /* keeps: as long as the sandbox lives */
     /* update */
     int64_t serial;
     bool answerable; /* also when the rest of it is wrong: by "rejected", for `serial` is known */

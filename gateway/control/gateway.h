@@ -14,6 +14,7 @@
 struct addresses;
 struct admin;
 struct attach_server;
+struct desk;
 struct ev_loop;
 struct handover;
 struct reloader;
@@ -33,6 +34,7 @@ struct gateway {
     struct attach_server *attach;
     struct admin *admin;
     struct handover *handover; /* NULL: private */
+    struct desk *desk;
     bool draining;
     bool retired; /* another process has taken the place; what is open is served to its end */
 };

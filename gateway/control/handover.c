@@ -3,6 +3,7 @@
 #include "control/admin.h"
 #include "control/attach_move.h"
 #include "control/channel.h"
+#include "control/desk.h"
 #include "control/notify.h"
 #include "control/reload.h"
 #include "control/starter.h"
@@ -385,6 +386,7 @@ static void retire(struct handover *handover, int pid)
     (void)channel_send(handover->other, &message, NULL, 0, CHANNEL_PATIENCE_MS);
     while (!LIST_EMPTY(&handover->predecessors))
         free_predecessor(LIST_FIRST(&handover->predecessors));
+    desk_retire(gateway->desk);
     admin_retire(gateway->admin);
     attach_retire(gateway->attach);
     workers_retire(gateway->workers, on_workers_retired, handover);

@@ -1,6 +1,7 @@
 #include "control/reload.h"
 
 #include "control/addresses.h"
+#include "control/desk.h"
 #include "control/handover.h"
 #include "control/notify.h"
 #include "control/watch.h"
@@ -290,6 +291,7 @@ static void on_committed(void *arg)
     }
     snapshot_release(gateway->snapshot);
     gateway->snapshot = reloader->next;
+    desk_on_reload(gateway->desk);
     reloader->next = NULL;
     if (!reloader->quiet) {
         finish(reloader, RELOAD_APPLIED);

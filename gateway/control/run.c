@@ -5,6 +5,7 @@
 #include "control/attach.h"
 #include "control/command.h"
 #include "control/confine.h"
+#include "control/desk.h"
 #include "control/handover.h"
 #include "control/notify.h"
 #include "control/reload.h"
@@ -335,6 +336,7 @@ static int open_control(struct run *run)
         .name = "control", .address = gateway->snapshot->config->control, .mode = 0660};
     struct srt_err err;
     gateway->attach = attach_create(gateway);
+    gateway->desk = desk_create(gateway);
     if (wanted.address.path == NULL)
         return EXIT_DONE;
     struct listener *listener = activation_open(run->activation, OFFERED_CONTROL, &wanted, &err);
@@ -386,7 +388,8 @@ static int start_workers(struct run *run)
                                     .listeners = run->take_over_fd >= 0 ? none : gateway->listeners,
                                     .trace = run->trace,
                                     .on_denial = attach_on_denial,
-                                    .arg = gateway->attach};
+                                    .arg = gateway->attach,
+                                    .asks = desk_asks(gateway->desk)};
     gateway->workers = workers_start(&config, &err);
     if (gateway->workers == NULL) {
         log_line("%s", err.text);
@@ -494,6 +497,7 @@ static void stop(struct run *run)
     gateway->handover = NULL;
     admin_free(gateway->admin);
     attach_free(gateway->attach);
+    desk_free(gateway->desk);
     reloader_free(gateway->reloader);
     watch_free(gateway->watch);
     addresses_free(gateway->addresses);

@@ -119,7 +119,8 @@ static int settle_parent(bool private, struct settings_parent *parent, struct sr
     return 0;
 }
 
-int terms_narrowing(bool private, const char *json, struct policy **out, struct srt_err *err)
+int terms_narrowing(bool private, bool asks, const char *json, struct policy **out,
+                    struct srt_err *err)
 {
     struct settings_network network = {0};
     struct faults faults = {0};
@@ -131,6 +132,7 @@ int terms_narrowing(bool private, const char *json, struct policy **out, struct 
         result = first_faults(&faults, err);
     else
         result = settle_parent(private, &network.parent, err);
+    network.asks = asks;
     if (result == 0) {
         *out = policy_compile_settings(&network, NULL, "network", &faults);
         result = *out == NULL ? first_faults(&faults, err) : 0;

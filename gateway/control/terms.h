@@ -17,7 +17,9 @@ int terms_policy(const struct snapshot *snapshot, uint32_t uid, const char *want
                  const char **policy, const char **client, struct srt_err *err);
 
 /* The settings' network lists (JSON; NULL: none) as a policy of their own; `*out` NULL: they narrow
- * nothing. In a private gateway they are all there is, so no lists allow nothing. */
-int terms_narrowing(bool private, const char *json, struct policy **out, struct srt_err *err);
+ * nothing. In a private gateway they are all there is, so no lists allow nothing. `asks`: what they
+ * leave open is a question. */
+int terms_narrowing(bool private, bool asks, const char *json, struct policy **out,
+                    struct srt_err *err);
 
 #endif

@@ -12,7 +12,12 @@
  *            frame's first byte. Kinds: "proxy" (a listening stream socket that speaks HTTP and SOCKS5),
  *            "transparent" (redirected TCP), "dns-udp", "dns-tcp".
  *            `network` is the settings' object; it can only narrow the policy. null narrows nothing.
+ *            optional "ask":true: the launcher has somebody who answers for this sandbox. Then what
+ *            `network` neither allows nor denies is asked (unless it has strictAllowlist), and so is
+ *            what the policy asks where it lets launchers answer
  *   update   {"type":"update","serial":N,"network":{...}}          replaces the narrowing
+ *   answer   {"type":"answer","id":"...","verdict":"approve"|"refuse","for":"once"|"sandbox"}
+ *            to an ask; "sandbox": also to whatever asks for the same host and port later
  *
  *  gateway -> launcher
  *   attached {"type":"attached","sandbox":"npm-41-...","policy":"build","generation":7,
@@ -28,6 +33,11 @@
  *   denial   {"type":"denial","ts":"...","host":"...","port":443,"front":"connect","reason":"...",
  *             "rule":ID|null,"policy":"...","message":"...","next_step":"...","request_id":"...",
  *             "missed":N}      N denials before this one were not told: the launcher read too slowly
+ *   ask      {"type":"ask","id":"...","host":"...","port":443,"front":"connect","method":null,
+ *             "path":null,"policy":"..."|null,"rule":ID|null,"waiting":N,"until":"...",
+ *             "allow":"allow = HOST:PORT", ...}    requests of this sandbox wait for an answer
+ *   answered {"type":"answered","id":"...","verdict":"approve"|"refuse"|"timeout"|"left"|"overtaken"}
+ *            that ask needs no answer any more
  *
  * A private gateway is started with the other end of a socket pair as its control connection
  * (`srt-gateway run --private FD`); it serves that one sandbox, whose `network` is its policy, and ends

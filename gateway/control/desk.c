@@ -1,0 +1,985 @@
+#include "control/desk.h"
+
+#include "control/admin.h"
+#include "control/attach.h"
+#include "filters/chain.h"
+#include "srt/cleanup.h"
+
+#include <assert.h>
+#include <ev.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/queue.h>
+#include <sys/random.h>
+#include <time.h>
+
+enum { GRANTS_MAX = 10000, GRANTS_EACH_MAX = 1000 };
+static const double expiry_look_s = 10;
+
+/* One request that waits. */
+struct waiter {
+    TAILQ_ENTRY(waiter) link;
+    struct inquiry *inquiry;
+    struct srt_filter_ticket ticket;
+    unsigned missing; /* CHAIN_ASKS_... */
+};
+
+/* A sandbox, client or listener that asks, while it does. */
+struct asker {
+    char *key;
+    size_t waiting;
+};
+
+struct inquiry {
+    TAILQ_ENTRY(inquiry) link;
+    char *key;
+    char id[REQUEST_ID_LEN + 1]; /* of the request that asked first */
+    struct asker *asker;
+    struct grant about; /* what a grant that answers it says; its texts are the inquiry's */
+    void *owner;
+    bool hears_launcher, told;
+    unsigned said; /* CHAIN_ASKS_... that have said yes */
+    char *sandbox, *client, *listener, *policy, *rule, *peer, *method, *path, *host, *target;
+    enum front front;
+    uint16_t port;
+    int64_t since_ms, until_ms;
+    TAILQ_HEAD(, waiter) waiters;
+    size_t waiting;
+};
+TAILQ_HEAD(inquiries, inquiry);
+
+struct desk {
+    struct gateway *gateway;
+    struct workers_asks asks;
+    struct inquiries inquiries; /* oldest first */
+    void *by_key, *by_id;       /* trees of them */
+    void *waiters;              /* tree, by ticket */
+    void *askers;               /* tree */
+    size_t waiting;
+    struct grants grants; /* all of them */
+    ev_timer expiry;
+};
+
+/* ---- small things ---- */
+
+static char *copy(const char *text)
+{
+    char *made = text != NULL ? strdup(text) : NULL;
+    if (text != NULL && made == NULL)
+        abort();
+    return made;
+}
+
+static int64_t now_ms(const struct desk *desk)
+{
+    return (int64_t)(ev_now(desk->gateway->loop) * 1000.);
+}
+
+static void put_time(struct json *json, const char *key, int64_t ms)
+{
+    char text[64];
+    time_t seconds = (time_t)(ms / 1000);
+    struct tm utc;
+    gmtime_r(&seconds, &utc);
+    size_t len = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
+    snprintf(text + len, sizeof(text) - len, ".%03dZ", (int)(ms % 1000));
+    json_text(json, key, str_of(text));
+}
+
+static int compare_inquiries(const void *a, const void *b)
+{
+    return strcmp(((const struct inquiry *)a)->key, ((const struct inquiry *)b)->key);
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    return strcmp(((const struct inquiry *)a)->id, ((const struct inquiry *)b)->id);
+}
+
+static int compare_askers(const void *a, const void *b)
+{
+    return strcmp(((const struct asker *)a)->key, ((const struct asker *)b)->key);
+}
+
+static int compare_numbers(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int compare_waiters(const void *left, const void *right)
+{
+    const struct srt_filter_ticket *a = &((const struct waiter *)left)->ticket;
+    const struct srt_filter_ticket *b = &((const struct waiter *)right)->ticket;
+    int order = compare_numbers(a->worker, b->worker);
+    if (order == 0)
+        order = compare_numbers(a->slot, b->slot);
+    return order != 0 ? order : compare_numbers(a->serial, b->serial);
+}
+
+static void add_to(void **tree, void *item, int (*compare)(const void *, const void *))
+{
+    void **place = tsearch(item, tree, compare);
+    if (place == NULL)
+        abort();
+    assert(*place == item);
+}
+
+static void *find_in(void *const *tree, const void *like,
+                     int (*compare)(const void *, const void *))
+{
+    void **place = tfind(like, tree, compare);
+    return place != NULL ? *place : NULL;
+}
+
+const char *desk_result_text(enum desk_result result)
+{
+    static const char *const texts[DESK_RESULT_COUNT] = {
+        [DESK_DONE] = "done",
+        [DESK_UNKNOWN] = "nothing waits under this id: it was answered, its time is over, or its "
+                         "client has left",
+        [DESK_NOT_YOURS] = "this is not yours to answer",
+        [DESK_FULL] = "there are as many grants as can be kept; revoke some",
+    };
+    return texts[result];
+}
+
+/* ---- askers ---- */
+
+static enum grant_scope scope_of(const struct ask *ask)
+{
+    return ask->sandbox != NULL  ? GRANT_SANDBOX
+           : ask->client != NULL ? GRANT_CLIENT
+                                 : GRANT_LISTENER;
+}
+
+static const char *name_of(const struct ask *ask)
+{
+    const char *name = ask->sandbox != NULL  ? ask->sandbox
+                       : ask->client != NULL ? ask->client
+                                             : ask->listener;
+    return name != NULL ? name : "";
+}
+
+/* Its place among those who ask; NULL: it has as many waiting as it may. */
+static struct asker *enter_asker(struct desk *desk, const struct ask *ask)
+{
+    struct asker *asker = calloc(1, sizeof(*asker));
+    if (asker == NULL ||
+        asprintf(&asker->key, "%s %s", grant_scope_word(scope_of(ask)), name_of(ask)) < 0)
+        abort();
+    struct asker *known = find_in(&desk->askers, asker, compare_askers);
+    if (known != NULL) {
+        free(asker->key);
+        free(asker);
+        asker = known;
+    } else {
+        add_to(&desk->askers, asker, compare_askers);
+    }
+    if (asker->waiting >= desk->gateway->snapshot->config->ask_limit_each)
+        return NULL; /* it has others, which keep it in being */
+    asker->waiting++;
+    return asker;
+}
+
+static void leave_asker(struct desk *desk, struct asker *asker)
+{
+    if (--asker->waiting > 0)
+        return;
+    tdelete(asker, &desk->askers, compare_askers);
+    free(asker->key);
+    free(asker);
+}
+
+/* ---- inquiries ---- */
+
+static void put_rules(const struct inquiry *inquiry, struct json *json)
+{
+    char line[TARGET_TEXT_MAX + 16];
+    snprintf(line, sizeof(line), "allow = %s", inquiry->target);
+    json_text(json, "allow", str_of(line));
+    snprintf(line, sizeof(line), "deny = %s", inquiry->target);
+    json_text(json, "deny", str_of(line));
+}
+
+static unsigned missing_of(const struct inquiry *inquiry)
+{
+    const struct waiter *waiter;
+    unsigned missing = 0;
+    TAILQ_FOREACH(waiter, &inquiry->waiters, link)
+    missing |= waiter->missing;
+    return missing;
+}
+
+static void put_missing(unsigned missing, struct json *json)
+{
+    json_array_open(json, "needs");
+    if ((missing & CHAIN_ASKS_POLICY) != 0)
+        json_text(json, NULL, STR("operator"));
+    if ((missing & CHAIN_ASKS_SETTINGS) != 0)
+        json_text(json, NULL, STR("launcher"));
+    json_array_close(json);
+}
+
+static void put_inquiry(const struct inquiry *inquiry, struct json *json)
+{
+    json_text(json, "id", str_of(inquiry->id));
+    put_time(json, "ts", inquiry->since_ms);
+    json_text(json, "sandbox", str_of(inquiry->sandbox));
+    json_text(json, "client", str_of(inquiry->client));
+    json_text(json, "listener", str_of(inquiry->listener));
+    json_text(json, "policy", str_of(inquiry->policy));
+    json_text(json, "peer", str_of(inquiry->peer));
+    json_text(json, "front", str_of(front_word(inquiry->front)));
+    json_text(json, "method", str_of(inquiry->method));
+    json_text(json, "path", str_of(inquiry->path));
+    json_text(json, "host", str_of(inquiry->host));
+    json_number(json, "port", inquiry->port);
+    json_text(json, "rule", str_of(inquiry->rule));
+    json_number(json, "waiting", (int64_t)inquiry->waiting);
+    put_time(json, "until", inquiry->until_ms);
+    put_missing(missing_of(inquiry), json);
+    put_rules(inquiry, json);
+}
+
+/* For whoever follows /events. */
+static void tell_operators(struct desk *desk, const struct inquiry *inquiry, const char *verdict,
+                           const char *peer)
+{
+    struct json line = {0};
+    if (desk->gateway->admin == NULL || !admin_has_streams(desk->gateway->admin))
+        return;
+    json_object_open(&line, NULL);
+    json_text(&line, "schema", STR("srt.ask/1"));
+    json_text(&line, "kind", verdict == NULL ? STR("ask") : STR("answer"));
+    put_inquiry(inquiry, &line);
+    if (verdict != NULL) {
+        json_text(&line, "verdict", str_of(verdict));
+        json_text(&line, "by", str_of(peer));
+    }
+    json_object_close(&line);
+    admin_push(desk->gateway->admin, "ask", (struct str){line.data, line.len});
+    json_free(&line);
+}
+
+/* Its launcher may answer, and does so with what is `missing`. */
+static bool launcher_helps(const struct inquiry *inquiry, unsigned missing)
+{
+    const unsigned voice = CHAIN_ASKS_SETTINGS | (inquiry->hears_launcher ? CHAIN_ASKS_POLICY : 0u);
+    return inquiry->owner != NULL && attach_asks(inquiry->owner) && (missing & voice) != 0;
+}
+
+static void tell_launcher(struct inquiry *inquiry, unsigned missing)
+{
+    struct json fields = {0};
+    if (inquiry->told || !launcher_helps(inquiry, missing))
+        return;
+    put_inquiry(inquiry, &fields);
+    inquiry->told = attach_tell(inquiry->owner, "ask", &fields);
+}
+
+static void untell_launcher(const struct inquiry *inquiry, const char *verdict)
+{
+    struct json fields = {0};
+    if (!inquiry->told)
+        return;
+    json_text(&fields, "id", str_of(inquiry->id));
+    json_text(&fields, "verdict", str_of(verdict));
+    (void)attach_tell(inquiry->owner, "answered", &fields);
+}
+
+static void free_inquiry(struct inquiry *inquiry)
+{
+    free(inquiry->key);
+    free(inquiry->sandbox);
+    free(inquiry->client);
+    free(inquiry->listener);
+    free(inquiry->policy);
+    free(inquiry->rule);
+    free(inquiry->peer);
+    free(inquiry->method);
+    free(inquiry->path);
+    free(inquiry->host);
+    free(inquiry->target);
+    free(inquiry);
+}
+
+static void close_inquiry(struct desk *desk, struct inquiry *inquiry)
+{
+    assert(inquiry->waiting == 0);
+    tdelete(inquiry, &desk->by_key, compare_inquiries);
+    tdelete(inquiry, &desk->by_id, compare_ids);
+    TAILQ_REMOVE(&desk->inquiries, inquiry, link);
+    free_inquiry(inquiry);
+}
+
+static char *key_of(const struct ask *ask)
+{
+    char *key;
+    if (asprintf(&key, "%s\n%s\n%s\n%s", ask->target, grant_scope_word(scope_of(ask)), name_of(ask),
+                 ask->policy != NULL ? ask->policy : "") < 0)
+        abort();
+    return key;
+}
+
+static struct inquiry *open_inquiry(struct desk *desk, const struct ask *ask)
+{
+    struct inquiry *inquiry = calloc(1, sizeof(*inquiry));
+    if (inquiry == NULL)
+        abort();
+    inquiry->key = key_of(ask);
+    snprintf(inquiry->id, sizeof(inquiry->id), "%s", ask->request_id);
+    inquiry->owner = ask->owner;
+    inquiry->hears_launcher = ask->hears_launcher;
+    inquiry->sandbox = copy(ask->sandbox);
+    inquiry->client = copy(ask->client);
+    inquiry->listener = copy(ask->listener);
+    inquiry->policy = copy(ask->policy);
+    inquiry->rule = copy(ask->rule);
+    inquiry->peer = copy(ask->peer);
+    inquiry->method = copy(ask->method);
+    inquiry->path = copy(ask->path);
+    inquiry->host = copy(ask->host);
+    inquiry->target = copy(ask->target);
+    inquiry->front = ask->front;
+    inquiry->port = ask->port;
+    inquiry->since_ms = ask->since_ms;
+    inquiry->about = (struct grant){
+        .scope = scope_of(ask),
+        .name = inquiry->sandbox != NULL    ? inquiry->sandbox
+                : inquiry->client != NULL   ? inquiry->client
+                : inquiry->listener != NULL ? inquiry->listener
+                                            : "",
+        .policy = inquiry->policy != NULL ? inquiry->policy : "",
+        .target = inquiry->target,
+    };
+    TAILQ_INIT(&inquiry->waiters);
+    TAILQ_INSERT_TAIL(&desk->inquiries, inquiry, link);
+    add_to(&desk->by_key, inquiry, compare_inquiries);
+    add_to(&desk->by_id, inquiry, compare_ids);
+    return inquiry;
+}
+
+/* ---- waiters ---- */
+
+static void drop_waiter(struct desk *desk, struct waiter *waiter)
+{
+    struct inquiry *inquiry = waiter->inquiry;
+    tdelete(waiter, &desk->waiters, compare_waiters);
+    TAILQ_REMOVE(&inquiry->waiters, waiter, link);
+    inquiry->waiting--;
+    desk->waiting--;
+    leave_asker(desk, inquiry->asker);
+    free(waiter);
+}
+
+/* Those that nothing is missing for any more go on. Returns how many. */
+static size_t release(struct desk *desk, struct inquiry *inquiry, const char *text)
+{
+    size_t count = 0;
+    struct waiter *waiter = TAILQ_FIRST(&inquiry->waiters), *next;
+    for (; waiter != NULL; waiter = next) {
+        next = TAILQ_NEXT(waiter, link);
+        waiter->missing &= ~inquiry->said;
+        if (waiter->missing != 0)
+            continue;
+        workers_answer_ask(&waiter->ticket, ASK_SAID_APPROVED, text);
+        drop_waiter(desk, waiter);
+        count++;
+    }
+    return count;
+}
+
+static size_t turn_away(struct desk *desk, struct inquiry *inquiry, enum ask_said said)
+{
+    size_t count = inquiry->waiting;
+    while (!TAILQ_EMPTY(&inquiry->waiters)) {
+        struct waiter *waiter = TAILQ_FIRST(&inquiry->waiters);
+        workers_answer_ask(&waiter->ticket, said, NULL);
+        drop_waiter(desk, waiter);
+    }
+    return count;
+}
+
+/* Who could say yes to all that is missing is there. */
+static bool can_be_answered(const struct desk *desk, const struct ask *ask)
+{
+    unsigned voices = desk->gateway->snapshot->config->admin_count > 0 ? CHAIN_ASKS_POLICY : 0u;
+    if (ask->owner != NULL && attach_asks(ask->owner))
+        voices |= CHAIN_ASKS_SETTINGS | (ask->hears_launcher ? CHAIN_ASKS_POLICY : 0u);
+    return (ask->missing & ~voices) == 0;
+}
+
+/* What a grant says that came into force when the request was on its way here. Its worker has it by
+ * now, but for what it sent before. */
+static unsigned hear_grants(const struct desk *desk, const struct ask *ask, bool *refused)
+{
+    unsigned missing = ask->missing;
+    for (unsigned scope = 0; scope < GRANT_SCOPE_COUNT; scope++)
+        for (unsigned by = 0; by < GRANT_BY_COUNT; by++) {
+            const char *name = scope == GRANT_SANDBOX    ? ask->sandbox
+                               : scope == GRANT_CLIENT   ? ask->client
+                               : scope == GRANT_LISTENER ? ask->listener
+                                                         : "";
+            const struct grant about = {.scope = (enum grant_scope)scope,
+                                        .by = (enum grant_by)by,
+                                        .name = name,
+                                        .policy = ask->policy != NULL ? ask->policy : "",
+                                        .target = ask->target};
+            const struct grant *grant =
+                name != NULL ? grants_find(&desk->grants, &about, now_ms(desk) / 1000) : NULL;
+            if (grant == NULL)
+                continue;
+            *refused |= grant->refuses;
+            missing &= by == GRANT_BY_OPERATOR
+                           ? ~(unsigned)CHAIN_ASKS_POLICY
+                           : ~(CHAIN_ASKS_SETTINGS |
+                               (ask->hears_launcher ? (unsigned)CHAIN_ASKS_POLICY : 0u));
+        }
+    return missing;
+}
+
+static void add_waiter(struct desk *desk, struct inquiry *inquiry, const struct ask *ask,
+                       unsigned missing)
+{
+    struct waiter *waiter = calloc(1, sizeof(*waiter));
+    if (waiter == NULL)
+        abort();
+    waiter->inquiry = inquiry;
+    waiter->ticket = ask->ticket;
+    waiter->missing = missing;
+    TAILQ_INSERT_TAIL(&inquiry->waiters, waiter, link);
+    add_to(&desk->waiters, waiter, compare_waiters);
+    inquiry->waiting++;
+    desk->waiting++;
+    inquiry->until_ms = ask->until_ms;
+}
+
+static struct inquiry *find_inquiry(const struct desk *desk, const struct ask *ask)
+{
+    const struct inquiry like = {.key = key_of(ask)};
+    struct inquiry *inquiry = find_in(&desk->by_key, &like, compare_inquiries);
+    free(like.key);
+    return inquiry;
+}
+
+/* Nothing here grows with the number of those who wait for the same. */
+static void on_ask(void *arg, const struct ask *ask)
+{
+    struct desk *desk = arg;
+    bool refused = false;
+    unsigned missing = hear_grants(desk, ask, &refused);
+    struct inquiry *inquiry = find_inquiry(desk, ask);
+    if (inquiry != NULL)
+        missing &= ~inquiry->said;
+    if (desk->gateway->retired) {
+        workers_answer_ask(&ask->ticket, ASK_SAID_GONE, NULL);
+        return;
+    }
+    if (refused || missing == 0 || !can_be_answered(desk, ask)) {
+        workers_answer_ask(&ask->ticket,
+                           refused        ? ASK_SAID_REFUSED
+                           : missing == 0 ? ASK_SAID_APPROVED
+                                          : ASK_SAID_NOBODY,
+                           "approved by a grant");
+        return;
+    }
+    struct asker *asker = enter_asker(desk, ask);
+    if (asker == NULL) {
+        workers_answer_ask(&ask->ticket, ASK_SAID_TOO_MANY, NULL);
+        return;
+    }
+    const bool is_new = inquiry == NULL;
+    if (is_new)
+        inquiry = open_inquiry(desk, ask);
+    inquiry->asker = asker;
+    add_waiter(desk, inquiry, ask, missing);
+    if (is_new)
+        tell_operators(desk, inquiry, NULL, NULL);
+    tell_launcher(inquiry, missing);
+}
+
+static void on_ask_ended(void *arg, const struct srt_filter_ticket *ticket, enum ask_end why)
+{
+    static const char *const words[] = {
+        [ASK_TIMED_OUT] = "timeout", [ASK_LEFT] = "left", [ASK_OVERTAKEN] = "overtaken"};
+    struct desk *desk = arg;
+    const struct waiter like = {.ticket = *ticket};
+    struct waiter *waiter = find_in(&desk->waiters, &like, compare_waiters);
+    if (waiter == NULL)
+        return; /* its answer was on the way */
+    struct inquiry *inquiry = waiter->inquiry;
+    drop_waiter(desk, waiter);
+    if (inquiry->waiting > 0)
+        return;
+    untell_launcher(inquiry, words[why]);
+    tell_operators(desk, inquiry, words[why], NULL);
+    close_inquiry(desk, inquiry);
+}
+
+/* ---- answers ---- */
+
+/* Who did what to what, for the audit log. */
+struct deed {
+    const char *action, *peer, *by, *target, *scope, *name, *policy, *request, *grant;
+    bool limited; /* with `until_ms` */
+    int64_t until_ms;
+    int64_t waiting; /* requests that it let go on or ended; -1: does not apply */
+    const char *result;
+};
+
+static void record_deed(struct desk *desk, const struct deed *deed)
+{
+    struct json fields = {0};
+    json_text(&fields, "kind", STR("admin"));
+    json_text(&fields, "action", str_of(deed->action));
+    json_text(&fields, "target", str_of(deed->target));
+    json_text(&fields, "peer", str_of(deed->peer));
+    json_text(&fields, "result", str_of(deed->result));
+    json_text(&fields, "by", str_of(deed->by));
+    json_text(&fields, "for", str_of(deed->scope));
+    json_text(&fields, "name", str_of(deed->name));
+    json_text(&fields, "policy", str_of(deed->policy));
+    json_text(&fields, "request", str_of(deed->request));
+    json_text(&fields, "grant", str_of(deed->grant));
+    if (deed->limited)
+        put_time(&fields, "until", deed->until_ms);
+    else
+        json_none(&fields, "until");
+    if (deed->waiting >= 0)
+        json_number(&fields, "waiting", deed->waiting);
+    else
+        json_none(&fields, "waiting");
+    gateway_record(desk->gateway, &fields);
+}
+
+static void make_grant_id(struct desk *desk, char out[GRANT_ID_LEN + 1])
+{
+    static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+    enum { TIME_DIGITS = 10 };
+    uint8_t random[GRANT_ID_LEN];
+    uint64_t ms = (uint64_t)now_ms(desk);
+    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+        abort();
+    for (int i = TIME_DIGITS - 1; i >= 0; i--, ms >>= 5)
+        out[i] = digits[ms & 31];
+    for (int i = TIME_DIGITS; i < GRANT_ID_LEN; i++)
+        out[i] = digits[random[i] & 31];
+    out[GRANT_ID_LEN] = '\0';
+}
+
+struct counting {
+    const struct grant *like;
+    size_t count;
+};
+
+static void count_same(const struct grant *grant, void *arg)
+{
+    struct counting *counting = arg;
+    counting->count +=
+        grant->scope == counting->like->scope && strcmp(grant->name, counting->like->name) == 0;
+}
+
+static bool has_room(const struct desk *desk, const struct grant *grant)
+{
+    struct counting counting = {.like = grant};
+    grants_each(&desk->grants, count_same, &counting);
+    return desk->grants.count < GRANTS_MAX && counting.count < GRANTS_EACH_MAX;
+}
+
+static bool is_over(const struct grant *grant, const void *now)
+{
+    return grant_is_over(grant, *(const int64_t *)now);
+}
+
+/* The workers see by themselves that a time is over; they need not be told. */
+static void drop_expired(struct desk *desk)
+{
+    const int64_t now = now_ms(desk) / 1000;
+    grants_remove_if(&desk->grants, is_over, &now);
+    if (desk->grants.count == 0)
+        ev_timer_stop(desk->gateway->loop, &desk->expiry);
+}
+
+static struct sandbox *sandbox_of(const struct grant *grant, void *owner)
+{
+    return grant->scope == GRANT_SANDBOX && owner != NULL ? attach_sandbox(owner) : NULL;
+}
+
+/* Puts it in force. An older one about the same gives way, in the workers as well. */
+static enum desk_result keep(struct desk *desk, struct grant *grant, void *owner)
+{
+    struct sandbox *sandbox = sandbox_of(grant, owner);
+    if (grant->scope == GRANT_SANDBOX && sandbox == NULL)
+        return DESK_UNKNOWN; /* it is ending */
+    drop_expired(desk);
+    if (!has_room(desk, grant))
+        return DESK_FULL;
+    make_grant_id(desk, grant->id);
+    grant->since_ms = now_ms(desk);
+    grants_put(&desk->grants, grant);
+    workers_grant(desk->gateway->workers, sandbox, grant);
+    if (!ev_is_active(&desk->expiry)) {
+        ev_timer_set(&desk->expiry, expiry_look_s, expiry_look_s);
+        ev_timer_start(desk->gateway->loop, &desk->expiry);
+    }
+    return DESK_DONE;
+}
+
+static void put_grant(const struct grant *grant, struct json *json)
+{
+    json_text(json, "id", str_of(grant->id));
+    json_text(json, "verdict", grant->refuses ? STR("refuse") : STR("approve"));
+    json_text(json, "target", str_of(grant->target));
+    json_text(json, "for", str_of(grant_scope_word(grant->scope)));
+    json_text(json, "name", grant->scope == GRANT_POLICY ? STR_NULL : str_of(grant->name));
+    json_text(json, "policy", grant->policy[0] != '\0' ? str_of(grant->policy) : STR_NULL);
+    json_text(json, "by", grant->by == GRANT_BY_OPERATOR ? STR("operator") : STR("launcher"));
+    json_text(json, "peer", str_of(grant->who));
+    put_time(json, "since", grant->since_ms);
+    if (grant->until != 0)
+        put_time(json, "until", grant->until * 1000);
+    else
+        json_none(json, "until");
+}
+
+/* Yes or no to everybody who waits for it. */
+static size_t settle(struct desk *desk, struct inquiry *inquiry, bool approves, unsigned voice,
+                     const char *peer)
+{
+    char text[128];
+    size_t count;
+    snprintf(text, sizeof(text), "approved by %s", peer);
+    if (approves)
+        inquiry->said |= voice;
+    count = approves ? release(desk, inquiry, text) : turn_away(desk, inquiry, ASK_SAID_REFUSED);
+    if (inquiry->waiting > 0) {
+        tell_launcher(inquiry, missing_of(inquiry));
+        return count;
+    }
+    untell_launcher(inquiry, approves ? "approve" : "refuse");
+    tell_operators(desk, inquiry, approves ? "approve" : "refuse", peer);
+    return count;
+}
+
+/* What this one's yes is worth there. */
+static unsigned voice_in(const struct inquiry *inquiry, const void *owner)
+{
+    if (owner == NULL)
+        return CHAIN_ASKS_POLICY;
+    return CHAIN_ASKS_SETTINGS | (inquiry->hears_launcher ? CHAIN_ASKS_POLICY : 0u);
+}
+
+static enum desk_result check(const struct inquiry *inquiry, const struct desk_answer *answer)
+{
+    if (inquiry == NULL || (answer->owner != NULL && inquiry->owner != answer->owner))
+        return DESK_UNKNOWN; /* a launcher learns nothing about others */
+    const unsigned missing = missing_of(inquiry);
+    if ((missing & voice_in(inquiry, answer->owner)) == 0)
+        return DESK_NOT_YOURS;
+    return DESK_DONE;
+}
+
+static void put_answer(const struct inquiry *inquiry, const struct desk_answer *answer,
+                       const struct grant *grant, size_t count, struct json *out)
+{
+    json_text(out, "id", str_of(inquiry->id));
+    json_text(out, "verdict", answer->approves ? STR("approve") : STR("refuse"));
+    json_text(out, "host", str_of(inquiry->host));
+    json_number(out, "port", inquiry->port);
+    json_number(out, "answered", (int64_t)count);
+    put_missing(missing_of(inquiry), out);
+    json_text(out, "grant", grant != NULL ? str_of(grant->id) : STR_NULL);
+    if (grant != NULL && grant->until != 0)
+        put_time(out, "until", grant->until * 1000);
+    else
+        json_none(out, "until");
+    json_text(out, "policy", str_of(inquiry->policy));
+    char line[TARGET_TEXT_MAX + 16];
+    snprintf(line, sizeof(line), "%s = %s", answer->approves ? "allow" : "deny", inquiry->target);
+    json_text(out, "rule", str_of(line));
+}
+
+/* Rounded up: a grant is not over before its time. */
+static int64_t until_of(const struct desk *desk, uint64_t for_ms)
+{
+    return for_ms == 0 ? 0 : (now_ms(desk) + (int64_t)for_ms + 999) / 1000;
+}
+
+enum desk_result desk_answer(struct desk *desk, const struct desk_answer *answer, struct json *out)
+{
+    struct inquiry like = {.key = NULL}, *inquiry = NULL;
+    if (answer->id.len == REQUEST_ID_LEN) {
+        memcpy(like.id, answer->id.p, REQUEST_ID_LEN);
+        inquiry = find_in(&desk->by_id, &like, compare_ids);
+    }
+    enum desk_result result = check(inquiry, answer);
+    struct grant grant = {.name = NULL};
+    if (result == DESK_DONE && answer->keeps) {
+        grant = inquiry->about;
+        grant.by = answer->owner != NULL ? GRANT_BY_LAUNCHER : GRANT_BY_OPERATOR;
+        grant.refuses = !answer->approves;
+        grant.until = until_of(desk, answer->for_ms);
+        grant.who = answer->peer;
+        assert(grant.until != 0 || grant.scope == GRANT_SANDBOX);
+        result = keep(desk, &grant, inquiry->owner); /* before the answer, for those behind it */
+    }
+    struct deed deed = {.action = answer->approves ? "approve" : "refuse",
+                        .peer = answer->peer,
+                        .by = answer->owner != NULL ? "launcher" : "operator",
+                        .request = like.id[0] != '\0' ? like.id : NULL,
+                        .waiting = -1,
+                        .result = result == DESK_DONE        ? "ok"
+                                  : result == DESK_UNKNOWN   ? "not-found"
+                                  : result == DESK_NOT_YOURS ? "not-yours"
+                                                             : "full"};
+    if (result != DESK_DONE) {
+        record_deed(desk, &deed);
+        return result;
+    }
+    const size_t count =
+        settle(desk, inquiry, answer->approves, voice_in(inquiry, answer->owner), answer->peer);
+    deed.target = inquiry->target;
+    deed.scope = grant_scope_word(inquiry->about.scope);
+    deed.name = inquiry->about.name;
+    deed.policy = inquiry->policy;
+    deed.grant = answer->keeps ? grant.id : NULL;
+    deed.limited = grant.until != 0;
+    deed.until_ms = grant.until * 1000;
+    deed.waiting = (int64_t)count;
+    record_deed(desk, &deed);
+    put_answer(inquiry, answer, answer->keeps ? &grant : NULL, count, out);
+    if (inquiry->waiting == 0)
+        close_inquiry(desk, inquiry);
+    return DESK_DONE;
+}
+
+/* ---- grants ---- */
+
+static bool concerns(const struct grant *grant, const struct inquiry *inquiry)
+{
+    const char *name = grant->scope == GRANT_SANDBOX    ? inquiry->sandbox
+                       : grant->scope == GRANT_CLIENT   ? inquiry->client
+                       : grant->scope == GRANT_LISTENER ? inquiry->listener
+                                                        : "";
+    return name != NULL && strcmp(name, grant->name) == 0 &&
+           strcmp(inquiry->target, grant->target) == 0 &&
+           strcmp(inquiry->about.policy, grant->policy) == 0;
+}
+
+enum desk_result desk_grant(struct desk *desk, struct grant *grant, uint64_t for_ms, void *owner,
+                            struct json *out)
+{
+    grant->by = GRANT_BY_OPERATOR;
+    grant->until = until_of(desk, for_ms);
+    enum desk_result result = keep(desk, grant, owner);
+    if (result != DESK_DONE)
+        return result;
+    size_t count = 0;
+    struct inquiry *inquiry = TAILQ_FIRST(&desk->inquiries), *next;
+    for (; inquiry != NULL; inquiry = next) {
+        next = TAILQ_NEXT(inquiry, link);
+        if (!concerns(grant, inquiry))
+            continue;
+        count += settle(desk, inquiry, !grant->refuses, CHAIN_ASKS_POLICY, grant->who);
+        if (inquiry->waiting == 0)
+            close_inquiry(desk, inquiry);
+    }
+    record_deed(desk, &(struct deed){.action = "grant",
+                                     .peer = grant->who,
+                                     .by = "operator",
+                                     .target = grant->target,
+                                     .scope = grant_scope_word(grant->scope),
+                                     .name = grant->name,
+                                     .policy = grant->policy,
+                                     .grant = grant->id,
+                                     .limited = grant->until != 0,
+                                     .until_ms = grant->until * 1000,
+                                     .waiting = (int64_t)count,
+                                     .result = grant->refuses ? "refuse" : "approve"});
+    put_grant(grant, out);
+    json_number(out, "answered", (int64_t)count);
+    return DESK_DONE;
+}
+
+struct search {
+    const char *id;
+    const struct grant *found;
+};
+
+static void look_for(const struct grant *grant, void *arg)
+{
+    struct search *search = arg;
+    if (strcmp(grant->id, search->id) == 0)
+        search->found = grant;
+}
+
+static void end_grant(struct desk *desk, const struct grant *grant, const char *peer,
+                      const char *action)
+{
+    void *owner = grant->scope == GRANT_SANDBOX
+                      ? attach_find(desk->gateway->attach, grant->name, NULL)
+                      : NULL;
+    struct sandbox *sandbox = sandbox_of(grant, owner);
+    char id[GRANT_ID_LEN + 1];
+    memcpy(id, grant->id, sizeof(id));
+    record_deed(desk, &(struct deed){.action = action,
+                                     .peer = peer,
+                                     .by = peer != NULL ? "operator" : NULL,
+                                     .target = grant->target,
+                                     .scope = grant_scope_word(grant->scope),
+                                     .name = grant->name,
+                                     .policy = grant->policy,
+                                     .grant = id,
+                                     .waiting = -1,
+                                     .result = "ok"});
+    if (grant->scope != GRANT_SANDBOX || sandbox != NULL)
+        workers_revoke(desk->gateway->workers, sandbox, id);
+    grants_remove(&desk->grants, id);
+}
+
+enum desk_result desk_revoke(struct desk *desk, struct str id, const char *peer)
+{
+    char text[GRANT_ID_LEN + 1] = "";
+    struct search search = {.id = text};
+    if (id.len == GRANT_ID_LEN)
+        memcpy(text, id.p, GRANT_ID_LEN);
+    drop_expired(desk);
+    grants_each(&desk->grants, look_for, &search);
+    if (search.found == NULL) {
+        record_deed(desk, &(struct deed){.action = "revoke",
+                                         .peer = peer,
+                                         .by = "operator",
+                                         .grant = text[0] != '\0' ? text : NULL,
+                                         .waiting = -1,
+                                         .result = "not-found"});
+        return DESK_UNKNOWN;
+    }
+    end_grant(desk, search.found, peer, "revoke");
+    return DESK_DONE;
+}
+
+static bool is_of_sandbox(const struct grant *grant, const void *name)
+{
+    return grant->scope == GRANT_SANDBOX && strcmp(grant->name, name) == 0;
+}
+
+/* Its inquiries have ended before: the workers say so, in order. */
+void desk_forget(struct desk *desk, const char *sandbox)
+{
+    grants_remove_if(&desk->grants, is_of_sandbox, sandbox);
+}
+
+void desk_retire(struct desk *desk)
+{
+    struct inquiry *inquiry;
+    while ((inquiry = TAILQ_FIRST(&desk->inquiries)) != NULL) {
+        (void)turn_away(desk, inquiry, ASK_SAID_GONE);
+        untell_launcher(inquiry, "overtaken");
+        tell_operators(desk, inquiry, "overtaken", NULL);
+        close_inquiry(desk, inquiry);
+    }
+}
+
+struct orphans {
+    struct desk *desk;
+    const struct grant **list;
+    size_t count;
+};
+
+static void pick_orphan(const struct grant *grant, void *arg)
+{
+    struct orphans *orphans = arg;
+    if (grant->policy[0] != '\0' &&
+        snapshot_policy(orphans->desk->gateway->snapshot, grant->policy) == NULL)
+        orphans->list[orphans->count++] = grant;
+}
+
+void desk_on_reload(struct desk *desk)
+{
+    autofree const struct grant **list = calloc(desk->grants.count + 1, sizeof(struct grant *));
+    if (list == NULL)
+        abort();
+    struct orphans orphans = {desk, list, 0};
+    grants_each(&desk->grants, pick_orphan, &orphans);
+    for (size_t i = 0; i < orphans.count; i++)
+        end_grant(desk, list[i], NULL, "revoke");
+}
+
+/* ---- lists ---- */
+
+void desk_write_pending(const struct desk *desk, struct json *out)
+{
+    const struct inquiry *inquiry;
+    TAILQ_FOREACH(inquiry, &desk->inquiries, link)
+    {
+        json_object_open(out, NULL);
+        put_inquiry(inquiry, out);
+        json_object_close(out);
+    }
+}
+
+static void write_grant(const struct grant *grant, void *arg)
+{
+    json_object_open(arg, NULL);
+    put_grant(grant, arg);
+    json_object_close(arg);
+}
+
+void desk_write_grants(struct desk *desk, struct json *out)
+{
+    drop_expired(desk);
+    grants_each(&desk->grants, write_grant, out);
+}
+
+size_t desk_waiting(const struct desk *desk)
+{
+    return desk->waiting;
+}
+
+size_t desk_grants(const struct desk *desk)
+{
+    return desk->grants.count;
+}
+
+/* ---- life ---- */
+
+static void on_expiry(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    (void)loop;
+    (void)events;
+    drop_expired(timer->data);
+}
+
+struct desk *desk_create(struct gateway *gateway)
+{
+    struct desk *desk = calloc(1, sizeof(*desk));
+    if (desk == NULL)
+        abort();
+    desk->gateway = gateway;
+    desk->asks = (struct workers_asks){on_ask, on_ask_ended, desk};
+    TAILQ_INIT(&desk->inquiries);
+    ev_init(&desk->expiry, on_expiry);
+    desk->expiry.data = desk;
+    return desk;
+}
+
+const struct workers_asks *desk_asks(const struct desk *desk)
+{
+    return &desk->asks;
+}
+
+void desk_free(struct desk *desk)
+{
+    if (desk == NULL)
+        return;
+    while (!TAILQ_EMPTY(&desk->inquiries)) {
+        struct inquiry *inquiry = TAILQ_FIRST(&desk->inquiries);
+        while (!TAILQ_EMPTY(&inquiry->waiters))
+            drop_waiter(desk, TAILQ_FIRST(&inquiry->waiters));
+        close_inquiry(desk, inquiry);
+    }
+    ev_timer_stop(desk->gateway->loop, &desk->expiry);
+    grants_free(&desk->grants);
+    free(desk);
+}
