@@ -12,8 +12,8 @@ import unittest
 
 from lab import LabCase, main
 from lab.gateway import binary
+from lab.launcher import Launcher
 from lab.talk import PATIENCE_S
-from test_attach import Launcher
 
 
 def bench(program):
@@ -53,6 +53,30 @@ class HandoverCase(LabCase):
         self.assertEqual(entry["action"], "hand-over")
         self.assertEqual(self.gw.process.pid, pid)
         self.tunnel()
+
+
+class Asking(HandoverCase):
+    def test_who_waits_for_an_approval_is_told_to_come_again_and_a_launcher_that_answers_still_does(self):
+        self.lab(policy="default = ask", hosts=[])
+        launcher = self.launcher()
+        launcher.attach(ask=True)
+        client = launcher.client()
+        client.request("CONNECT x.test:443 HTTP/1.1")
+        first = launcher.read()
+        self.assertEqual((first["type"], first["host"]), ("ask", "x.test"))
+        self.gw.hand_over()
+        answer = client.response(to_method="CONNECT")
+        self.assert_refused(answer, 503, "draining")
+        self.assertTrue(answer.get("Retry-After"))
+        client = launcher.client()
+        client.request("CONNECT y.test:443 HTTP/1.1")
+        message = launcher.read()
+        while message["type"] != "ask":
+            message = launcher.read()
+        self.assertEqual(message["host"], "y.test")
+        launcher.send({"type": "answer", "id": first["id"], "verdict": "approve", "for": "once"})
+        launcher.send({"type": "answer", "id": message["id"], "verdict": "refuse", "for": "once"})
+        self.assert_refused(client.response(to_method="CONNECT"), 403, "ask-refused")
 
 
 class Place(HandoverCase):
