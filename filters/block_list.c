@@ -1,19 +1,19 @@
 /*
  * block-list: names from files of millions.
  *
- * A name costs its bytes and at most 17 more: a rule would cost a cache line. The hash is a
- * polynomial over a prime field at a random point, as in filters/index.c and for the same reasons:
- * nobody can make names collide, and every suffix of a name is hashed in one pass from its end.
+ * A name costs its bytes and at most 17 more: a rule would cost a cache line. Every suffix of a
+ * name is hashed in one pass from its end (filters/secret_hash.h).
  */
 #include "config/value.h"
 #include "dns/name.h"
 #include "filters/builtin.h"
+#include "filters/secret_hash.h"
 
 #include <stdint.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 struct block_list {
+    size_t files;
     bool below;  /* a listed name stands for everything below it too */
     char *names; /* each behind its length in a byte; the first byte is nobody's */
     size_t used, room;
@@ -32,21 +32,11 @@ static void destroy(void *filter)
 
 /* ---- the table ---- */
 
-static const uint64_t prime = (UINT64_C(1) << 61) - 1;
-
-static uint64_t hash_add(const struct block_list *self, uint64_t hash, char byte)
-{
-    unsigned __int128 product =
-        (unsigned __int128)hash * self->point + (unsigned char)byte + UINT64_C(1);
-    uint64_t sum = ((uint64_t)product & prime) + (uint64_t)(product >> 61);
-    return sum >= prime ? sum - prime : sum;
-}
-
 static uint64_t hash_name(const struct block_list *self, struct str name)
 {
     uint64_t hash = 0;
     for (size_t i = name.len; i > 0; i--)
-        hash = hash_add(self, hash, name.p[i - 1]);
+        hash = secret_hash_add(self->point, hash, (unsigned char)name.p[i - 1]);
     return hash;
 }
 
@@ -58,7 +48,7 @@ static struct str name_at(const struct block_list *self, uint32_t at)
 /* The slot that has the name, or the free one where it belongs. */
 static uint32_t *find_slot(const struct block_list *self, uint64_t hash, struct str name)
 {
-    size_t at = (size_t)((hash * UINT64_C(0x9e3779b97f4a7c15)) >> 20) & self->mask;
+    size_t at = secret_hash_place(hash, self->mask);
     while (self->slots[at] != 0 && !str_eq(name_at(self, self->slots[at]), name))
         at = (at + 1) & self->mask;
     return &self->slots[at];
@@ -68,7 +58,7 @@ static bool has_name(const struct block_list *self, struct str name)
 {
     uint64_t hash = 0;
     for (size_t i = name.len; i > 0; i--) {
-        hash = hash_add(self, hash, name.p[i - 1]);
+        hash = secret_hash_add(self->point, hash, (unsigned char)name.p[i - 1]);
         const bool whole = i == 1, label = whole || name.p[i - 2] == '.';
         if ((whole || (self->below && label)) && *find_slot(self, hash, str_from(name, i - 1)) != 0)
             return true;
@@ -168,24 +158,28 @@ static bool read_files(struct block_list *self, const struct srt_filter_host *ho
 
 /* ---- the section ---- */
 
-static bool take_keys(struct block_list *self, const struct srt_filter_key *keys, size_t key_count,
-                      struct srt_filter_fault *fault)
+/* It is read when all are known, for a table of the right size. */
+static bool take_file(void *files, const struct srt_filter_key *key, struct srt_filter_fault *fault)
 {
-    static const char *const known[] = {"file", "subdomains", NULL};
-    static const char *const single[] = {"subdomains", NULL};
-    size_t files = 0;
-    for (size_t i = 0; i < key_count; i++) {
-        if (strcmp(keys[i].key, "file") == 0)
-            files++;
-        else if (strcmp(keys[i].key, "subdomains") != 0)
-            return builtin_refuse_unknown(fault, &keys[i], known);
-        else if (!value_bool(str_of(keys[i].value), &self->below))
-            return builtin_refuse(fault, &keys[i], "'%s' is neither yes nor no", keys[i].value);
-    }
-    if (files == 0)
-        return builtin_refuse(fault, NULL, "it has no file");
-    return builtin_check_single(keys, key_count, single, fault);
+    (void)key, (void)fault;
+    ++*(size_t *)files;
+    return true;
 }
+
+static bool take_subdomains(void *below, const struct srt_filter_key *key,
+                            struct srt_filter_fault *fault)
+{
+    return value_bool(str_of(key->value), below) ||
+           builtin_refuse(fault, key, "'%s' is neither yes nor no", key->value);
+}
+
+#define AT(field) offsetof(struct block_list, field)
+
+static const struct builtin_key known_keys[] = {
+    {"file", true, take_file, AT(files)},
+    {"subdomains", false, take_subdomains, AT(below)},
+    {NULL, false, NULL, 0},
+};
 
 static void *create(const struct srt_filter_host *host, const char *name,
                     const struct srt_filter_key *keys, size_t key_count,
@@ -195,10 +189,10 @@ static void *create(const struct srt_filter_host *host, const char *name,
     struct block_list *self = builtin_allocate(1, sizeof(*self));
     self->below = true;
     self->used = 1;
-    if (getrandom(&self->point, sizeof(self->point), 0) != (ssize_t)sizeof(self->point))
-        abort();
-    self->point = self->point % (prime - 2) + 1;
-    if (take_keys(self, keys, key_count, fault) && read_files(self, host, keys, key_count, fault))
+    self->point = secret_hash_point();
+    if (builtin_take_keys(self, known_keys, keys, key_count, fault) &&
+        (self->files > 0 || builtin_refuse(fault, NULL, "it has no file")) &&
+        read_files(self, host, keys, key_count, fault))
         return self;
     destroy(self);
     return NULL;

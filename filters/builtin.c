@@ -2,6 +2,7 @@
 
 #include "config/fault.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,46 +28,63 @@ bool builtin_refuse(struct srt_filter_fault *fault, const struct srt_filter_key 
     return false;
 }
 
-bool builtin_refuse_unknown(struct srt_filter_fault *fault, const struct srt_filter_key *key,
-                            const char *const *known)
+enum { KEYS_MAX = 15 };
+
+static const struct builtin_key *find_key(const struct builtin_key *known, const char *name)
 {
-    const char *near = nearest_word(key->key, known);
+    for (; known->name != NULL; known++)
+        if (strcmp(known->name, name) == 0)
+            return known;
+    return NULL;
+}
+
+static bool refuse_unknown(const struct builtin_key *known, const struct srt_filter_key *key,
+                           struct srt_filter_fault *fault)
+{
+    const char *words[KEYS_MAX + 1] = {NULL};
+    for (size_t i = 0; known[i].name != NULL; i++) {
+        assert(i < KEYS_MAX);
+        words[i] = known[i].name;
+    }
+    const char *near = nearest_word(key->key, words);
     return builtin_refuse(fault, key, "unknown key%s%s%s", near != NULL ? "; did you mean " : "",
                           near != NULL ? near : "", near != NULL ? "?" : "");
 }
 
-bool builtin_check_single(const struct srt_filter_key *keys, size_t key_count,
-                          const char *const *single, struct srt_filter_fault *fault)
+bool builtin_take_keys(void *self, const struct builtin_key *known,
+                       const struct srt_filter_key *keys, size_t key_count,
+                       struct srt_filter_fault *fault)
 {
-    for (; *single != NULL; single++) {
-        const struct srt_filter_key *first = NULL;
-        for (size_t i = 0; i < key_count; i++) {
-            if (strcmp(keys[i].key, *single) != 0)
-                continue;
-            if (first != NULL)
-                return builtin_refuse(fault, &keys[i], "it stands on line %u already", first->line);
-            first = &keys[i];
-        }
+    for (size_t i = 0; i < key_count; i++) {
+        const struct builtin_key *found = find_key(known, keys[i].key);
+        if (found == NULL)
+            return refuse_unknown(known, &keys[i], fault);
+        for (size_t before = 0; !found->repeats && before < i; before++)
+            if (strcmp(keys[before].key, keys[i].key) == 0)
+                return builtin_refuse(fault, &keys[i], "it stands on line %u already",
+                                      keys[before].line);
+        if (!found->take((char *)self + found->at, &keys[i], fault))
+            return false;
     }
     return true;
 }
 
-enum srt_filter_verdict builtin_deny(struct srt_filter_ruling *ruling, const char *format, ...)
+bool builtin_take_either(bool *out, const char *no, const char *yes,
+                         const struct srt_filter_key *key, struct srt_filter_fault *fault)
 {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(ruling->reason, sizeof(ruling->reason), format, args);
-    va_end(args);
-    return SRT_FILTER_DENY;
+    *out = strcmp(key->value, yes) == 0;
+    return *out || strcmp(key->value, no) == 0 ||
+           builtin_refuse(fault, key, "'%s' is neither %s nor %s", key->value, no, yes);
 }
 
-enum srt_filter_verdict builtin_fail(struct srt_filter_ruling *ruling, const char *format, ...)
+enum srt_filter_verdict builtin_rule(struct srt_filter_ruling *ruling,
+                                     enum srt_filter_verdict verdict, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     vsnprintf(ruling->reason, sizeof(ruling->reason), format, args);
     va_end(args);
-    return SRT_FILTER_ERROR;
+    return verdict;
 }
 
 bool builtin_next_word(struct str *list, struct str *word)

@@ -20,20 +20,31 @@ extern const struct srt_filter_module module_http_guard, module_header_edit, mod
 __attribute__((format(printf, 3, 4))) bool builtin_refuse(struct srt_filter_fault *fault,
                                                           const struct srt_filter_key *key,
                                                           const char *format, ...);
-/* For a key that the module does not know; `known` ends with NULL. Returns false. */
-bool builtin_refuse_unknown(struct srt_filter_fault *fault, const struct srt_filter_key *key,
-                            const char *const *known);
+/* A key of a module's section: what it is called, whether it may stand there more than once, how it
+ * is read and where to. Tables of them end with a NULL name. */
+struct builtin_key {
+    const char *name;
+    bool repeats;
+    bool (*take)(void *field, const struct srt_filter_key *key, struct srt_filter_fault *fault);
+    size_t at; /* of the field in what `self` points to */
+};
 
-/* False, with a fault, when one of the `single` keys (NULL at the end) stands in the section twice.
- */
-bool builtin_check_single(const struct srt_filter_key *keys, size_t key_count,
-                          const char *const *single, struct srt_filter_fault *fault);
+/* Reads a whole section into `self`. False, with a fault: an unknown key, one that stands there
+ * twice, or what take() says. */
+bool builtin_take_keys(void *self, const struct builtin_key *known,
+                       const struct srt_filter_key *keys, size_t key_count,
+                       struct srt_filter_fault *fault);
 
-__attribute__((format(printf, 2, 3))) enum srt_filter_verdict
-builtin_deny(struct srt_filter_ruling *ruling, const char *format, ...);
-/* No verdict, and why. */
-__attribute__((format(printf, 2, 3))) enum srt_filter_verdict
-builtin_fail(struct srt_filter_ruling *ruling, const char *format, ...);
+/* Which of two words it is; `*out`: the second. */
+bool builtin_take_either(bool *out, const char *no, const char *yes,
+                         const struct srt_filter_key *key, struct srt_filter_fault *fault);
+
+/* Returns the verdict, with its reason. */
+__attribute__((format(printf, 3, 4))) enum srt_filter_verdict
+builtin_rule(struct srt_filter_ruling *ruling, enum srt_filter_verdict verdict, const char *format,
+             ...);
+#define builtin_deny(ruling, ...) builtin_rule((ruling), SRT_FILTER_DENY, __VA_ARGS__)
+#define builtin_fail(ruling, ...) builtin_rule((ruling), SRT_FILTER_ERROR, __VA_ARGS__)
 
 /* The next word of a list that commas separate; false at its end. Empty words are returned too. */
 bool builtin_next_word(struct str *list, struct str *word);

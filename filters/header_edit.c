@@ -21,14 +21,10 @@ static void destroy(void *filter)
     free(self);
 }
 
-static bool take_key(struct header_edit *self, const struct srt_filter_key *key,
-                     struct srt_filter_fault *fault)
+static bool take_edit(struct header_edit *self, bool sets, const struct srt_filter_key *key,
+                      struct srt_filter_fault *fault)
 {
-    static const char *const known[] = {"set", "set-secret", "remove", NULL};
     struct edit edit;
-    const bool sets = strcmp(key->key, "set") == 0 || strcmp(key->key, "set-secret") == 0;
-    if (!sets && strcmp(key->key, "remove") != 0)
-        return builtin_refuse_unknown(fault, key, known);
     if (!field_split(str_of(key->value), &edit.name, &edit.value) || sets != (edit.value.p != NULL))
         return builtin_refuse(fault, key,
                               sets ? "'%s' is not NAME: VALUE" : "'%s' is not the name of a field",
@@ -44,6 +40,24 @@ static bool take_key(struct header_edit *self, const struct srt_filter_key *key,
     return true;
 }
 
+static bool take_set(void *self, const struct srt_filter_key *key, struct srt_filter_fault *fault)
+{
+    return take_edit(self, true, key, fault);
+}
+
+static bool take_remove(void *self, const struct srt_filter_key *key,
+                        struct srt_filter_fault *fault)
+{
+    return take_edit(self, false, key, fault);
+}
+
+static const struct builtin_key known_keys[] = {
+    {"set", true, take_set, 0},
+    {"set-secret", true, take_set, 0},
+    {"remove", true, take_remove, 0},
+    {NULL, false, NULL, 0},
+};
+
 static void *create(const struct srt_filter_host *host, const char *name,
                     const struct srt_filter_key *keys, size_t key_count,
                     struct srt_filter_fault *fault)
@@ -51,9 +65,8 @@ static void *create(const struct srt_filter_host *host, const char *name,
     (void)name;
     struct header_edit *self = builtin_allocate(1, sizeof(*self));
     self->host = host;
-    bool good = key_count > 0 || builtin_refuse(fault, NULL, "it has neither set nor remove");
-    for (size_t i = 0; good && i < key_count; i++)
-        good = take_key(self, &keys[i], fault);
+    const bool good = key_count > 0 ? builtin_take_keys(self, known_keys, keys, key_count, fault)
+                                    : builtin_refuse(fault, NULL, "it has neither set nor remove");
     if (good)
         return self;
     destroy(self);

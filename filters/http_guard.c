@@ -50,7 +50,7 @@ static void add_word(struct words *words, struct str word)
     words->items[words->count++] = word;
 }
 
-static bool take_methods(struct words *methods, const struct srt_filter_key *key,
+static bool take_methods(void *methods, const struct srt_filter_key *key,
                          struct srt_filter_fault *fault)
 {
     struct str list = str_of(key->value), word;
@@ -62,8 +62,7 @@ static bool take_methods(struct words *methods, const struct srt_filter_key *key
     return true;
 }
 
-static bool take_path(struct words *paths, const struct srt_filter_key *key,
-                      struct srt_filter_fault *fault)
+static bool take_path(void *paths, const struct srt_filter_key *key, struct srt_filter_fault *fault)
 {
     const struct str glob = str_of(key->value);
     if (glob.len == 0 || (glob.p[0] != '/' && glob.p[0] != '*') || glob.len > PATH_GLOB_MAX)
@@ -76,7 +75,7 @@ static bool take_path(struct words *paths, const struct srt_filter_key *key,
 }
 
 /* TYPE/SUBTYPE, or TYPE and a star. */
-static bool take_types(struct words *types, const struct srt_filter_key *key,
+static bool take_types(void *types, const struct srt_filter_key *key,
                        struct srt_filter_fault *fault)
 {
     struct str list = str_of(key->value), word;
@@ -91,9 +90,10 @@ static bool take_types(struct words *types, const struct srt_filter_key *key,
     return true;
 }
 
-static bool take_field(struct field_rules *rules, const struct srt_filter_key *key,
+static bool take_field(void *field, const struct srt_filter_key *key,
                        struct srt_filter_fault *fault)
 {
+    struct field_rules *rules = field;
     struct field_rule rule = {.key = key};
     if (!field_split(str_of(key->value), &rule.name, &rule.glob))
         return builtin_refuse(fault, key, "'%s' is neither NAME nor NAME: GLOB", key->value);
@@ -104,48 +104,35 @@ static bool take_field(struct field_rules *rules, const struct srt_filter_key *k
     return true;
 }
 
-static bool take_max_body(struct http_guard *self, const struct srt_filter_key *key,
+static bool take_max_body(void *field, const struct srt_filter_key *key,
                           struct srt_filter_fault *fault)
 {
+    struct http_guard *self = field;
     if (!value_size(str_of(key->value), &self->max_body))
         return builtin_refuse(fault, key, "it is a SIZE, such as 64k");
     self->has_max_body = true;
     return true;
 }
 
-static bool take_opaque(struct http_guard *self, const struct srt_filter_key *key,
+static bool take_opaque(void *passes, const struct srt_filter_key *key,
                         struct srt_filter_fault *fault)
 {
-    self->passes_opaque = strcmp(key->value, "pass") == 0;
-    if (!self->passes_opaque && strcmp(key->value, "deny") != 0)
-        return builtin_refuse(fault, key, "'%s' is neither deny nor pass", key->value);
-    return true;
+    return builtin_take_either(passes, "deny", "pass", key, fault);
 }
 
-static bool take_key(struct http_guard *self, const struct srt_filter_key *key,
-                     struct srt_filter_fault *fault)
-{
-    static const char *const known[] = {"method",   "path",        "deny-path",
-                                        "header",   "deny-header", "content-type",
-                                        "max-body", "opaque",      NULL};
-    if (strcmp(key->key, "method") == 0)
-        return take_methods(&self->methods, key, fault);
-    if (strcmp(key->key, "path") == 0)
-        return take_path(&self->paths, key, fault);
-    if (strcmp(key->key, "deny-path") == 0)
-        return take_path(&self->denied_paths, key, fault);
-    if (strcmp(key->key, "header") == 0)
-        return take_field(&self->needed, key, fault);
-    if (strcmp(key->key, "deny-header") == 0)
-        return take_field(&self->denied, key, fault);
-    if (strcmp(key->key, "content-type") == 0)
-        return take_types(&self->types, key, fault);
-    if (strcmp(key->key, "max-body") == 0)
-        return take_max_body(self, key, fault);
-    if (strcmp(key->key, "opaque") == 0)
-        return take_opaque(self, key, fault);
-    return builtin_refuse_unknown(fault, key, known);
-}
+#define AT(field) offsetof(struct http_guard, field)
+
+static const struct builtin_key known_keys[] = {
+    {"method", true, take_methods, AT(methods)},
+    {"path", true, take_path, AT(paths)},
+    {"deny-path", true, take_path, AT(denied_paths)},
+    {"header", true, take_field, AT(needed)},
+    {"deny-header", true, take_field, AT(denied)},
+    {"content-type", true, take_types, AT(types)},
+    {"max-body", false, take_max_body, 0},
+    {"opaque", false, take_opaque, AT(passes_opaque)},
+    {NULL, false, NULL, 0},
+};
 
 static void *create(const struct srt_filter_host *host, const char *name,
                     const struct srt_filter_key *keys, size_t key_count,
@@ -153,11 +140,8 @@ static void *create(const struct srt_filter_host *host, const char *name,
 {
     (void)host, (void)name;
     struct http_guard *self = builtin_allocate(1, sizeof(*self));
-    static const char *const single[] = {"max-body", "opaque", NULL};
-    bool good = key_count > 0 ? builtin_check_single(keys, key_count, single, fault)
-                              : builtin_refuse(fault, NULL, "it asks for nothing");
-    for (size_t i = 0; good && i < key_count; i++)
-        good = take_key(self, &keys[i], fault);
+    const bool good = key_count > 0 ? builtin_take_keys(self, known_keys, keys, key_count, fault)
+                                    : builtin_refuse(fault, NULL, "it asks for nothing");
     if (good)
         return self;
     destroy(self);

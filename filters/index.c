@@ -1,22 +1,18 @@
 #include "filters/index.h"
 
+#include "filters/secret_hash.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 /* What is hashed: a kind, then a name's bytes from the last to the first, or a range's bytes. */
 enum key_kind { KEY_NAME = 256, KEY_BELOW, KEY_CIDR4, KEY_CIDR6 = KEY_CIDR4 + 33 };
 
-static const uint64_t prime = (UINT64_C(1) << 61) - 1;
-
-/* hash * point + byte, modulo the prime. */
 static uint64_t hash_add(const struct index *index, uint64_t hash, uint64_t value)
 {
-    unsigned __int128 product = (unsigned __int128)hash * index->point + value + 1;
-    uint64_t sum = ((uint64_t)product & prime) + (uint64_t)(product >> 61);
-    return sum >= prime ? sum - prime : sum;
+    return secret_hash_add(index->point, hash, value);
 }
 
 static struct index_bucket *home_of(const struct index *index, uint64_t hash)
@@ -175,10 +171,8 @@ void index_build(struct index *index, struct rule *rules, uint32_t count, const 
     *index = (struct index){.rules = rules, .texts = texts, .bucket_count = buckets_for(count)};
     size_t size = index->bucket_count * sizeof(*index->buckets);
     index->buckets = index_memory(size);
-    if (getrandom(&index->point, sizeof(index->point), 0) != sizeof(index->point))
-        abort();
     memset(index->buckets, 0, size);
-    index->point = index->point % (prime - 512) + 512;
+    index->point = secret_hash_point();
     for (uint32_t i = count; i > 0; i--) /* chains grow at their head */
         insert(index, &rules[i - 1]);
 }

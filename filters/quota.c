@@ -7,11 +7,11 @@
  */
 #include "config/value.h"
 #include "filters/builtin.h"
+#include "filters/secret_hash.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/queue.h>
-#include <sys/random.h>
 #include <time.h>
 
 enum { BUCKETS = 4096, ACCOUNTS_MAX = 100000, SWEEP_MS = 1000 };
@@ -39,7 +39,7 @@ struct ledger {
     pthread_mutex_t lock;
     LIST_HEAD(, account) buckets[BUCKETS];
     size_t count;
-    uint64_t seed;
+    uint64_t point;
     int64_t swept_ms;
 };
 
@@ -63,8 +63,9 @@ static struct ledger *ledger_create(const char *name)
 {
     struct ledger *ledger = builtin_allocate(1, sizeof(*ledger));
     ledger->name = strdup(name);
-    if (ledger->name == NULL || getrandom(&ledger->seed, sizeof(ledger->seed), 0) < 0)
+    if (ledger->name == NULL)
         abort();
+    ledger->point = secret_hash_point();
     pthread_mutex_init(&ledger->lock, NULL);
     LIST_INSERT_HEAD(&ledgers, ledger, link);
     return ledger;
@@ -132,7 +133,19 @@ static bool take_limit(struct limit *limit, bool sizes, const struct srt_filter_
                           sizes ? "SIZE" : "NUMBER", sizes ? "1g/d" : "1000/h");
 }
 
-static bool take_subject(struct quota *self, const struct srt_filter_key *key,
+static bool take_requests(void *limit, const struct srt_filter_key *key,
+                          struct srt_filter_fault *fault)
+{
+    return take_limit(limit, false, key, fault);
+}
+
+static bool take_bytes(void *limit, const struct srt_filter_key *key,
+                       struct srt_filter_fault *fault)
+{
+    return take_limit(limit, true, key, fault);
+}
+
+static bool take_subject(void *subject, const struct srt_filter_key *key,
                          struct srt_filter_fault *fault)
 {
     static const char *const words[] = {
@@ -140,35 +153,28 @@ static bool take_subject(struct quota *self, const struct srt_filter_key *key,
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (strcmp(key->value, words[i]) != 0)
             continue;
-        self->per = (enum subject)i;
+        *(enum subject *)subject = (enum subject)i;
         return true;
     }
     return builtin_refuse(fault, key, "'%s' is none of sandbox, client and policy", key->value);
 }
 
-static bool take_key(struct quota *self, const struct srt_filter_key *key,
-                     struct srt_filter_fault *fault)
-{
-    static const char *const known[] = {"requests", "bytes", "per", NULL};
-    if (strcmp(key->key, "requests") == 0)
-        return take_limit(&self->requests, false, key, fault);
-    if (strcmp(key->key, "bytes") == 0)
-        return take_limit(&self->bytes, true, key, fault);
-    if (strcmp(key->key, "per") == 0)
-        return take_subject(self, key, fault);
-    return builtin_refuse_unknown(fault, key, known);
-}
+#define AT(field) offsetof(struct quota, field)
+
+static const struct builtin_key known_keys[] = {
+    {"requests", false, take_requests, AT(requests)},
+    {"bytes", false, take_bytes, AT(bytes)},
+    {"per", false, take_subject, AT(per)},
+    {NULL, false, NULL, 0},
+};
 
 static void *create(const struct srt_filter_host *host, const char *name,
                     const struct srt_filter_key *keys, size_t key_count,
                     struct srt_filter_fault *fault)
 {
     (void)host;
-    static const char *const single[] = {"requests", "bytes", "per", NULL};
     struct quota *self = builtin_allocate(1, sizeof(*self));
-    bool good = builtin_check_single(keys, key_count, single, fault);
-    for (size_t i = 0; good && i < key_count; i++)
-        good = take_key(self, &keys[i], fault);
+    bool good = builtin_take_keys(self, known_keys, keys, key_count, fault);
     if (good && self->requests.per_ms == 0 && self->bytes.per_ms == 0)
         good = builtin_refuse(fault, NULL, "it has neither requests nor bytes");
     if (good) {
@@ -207,10 +213,10 @@ static void sweep(const struct quota *self, int64_t now_ms)
 
 static size_t bucket_of(const struct ledger *ledger, struct str subject)
 {
-    uint64_t hash = ledger->seed;
+    uint64_t hash = 0;
     for (size_t i = 0; i < subject.len; i++)
-        hash = (hash ^ (unsigned char)subject.p[i]) * UINT64_C(0x100000001b3);
-    return (size_t)(hash >> 32) % BUCKETS;
+        hash = secret_hash_add(ledger->point, hash, (unsigned char)subject.p[i]);
+    return secret_hash_place(hash, BUCKETS - 1);
 }
 
 /* NULL: there are too many. */

@@ -111,13 +111,14 @@ static bool take_duration(uint64_t *out, uint64_t least_ms, const struct srt_fil
 }
 
 /* One that does not exist yet is looked at when it is connected to, as it is every time. */
-static bool take_socket(struct remote *self, const struct srt_filter_key *key,
+static bool take_socket(void *field, const struct srt_filter_key *key,
                         struct srt_filter_fault *fault)
 {
+    const char **path = field;
     struct stat st;
     struct srt_err err;
     const size_t most = sizeof(((struct sockaddr_un *)0)->sun_path) - 1;
-    self->socket = key->value;
+    *path = key->value;
     if (key->value[0] != '/')
         return builtin_refuse(fault, key, "'%s' is not an absolute path", key->value);
     if (strlen(key->value) > most)
@@ -128,29 +129,31 @@ static bool take_socket(struct remote *self, const struct srt_filter_key *key,
            builtin_refuse(fault, key, "%.500s", err.text);
 }
 
-static const char *const known_keys[] = {
-    "socket",        "concurrency",      "queue",         "cache-ttl",
-    "cache-entries", "breaker-failures", "breaker-pause", NULL};
+#define TAKE(name, call)                                            \
+    static bool name(void *field, const struct srt_filter_key *key, \
+                     struct srt_filter_fault *fault)                \
+    {                                                               \
+        return call;                                                \
+    }
+TAKE(take_concurrency, take_number(field, 1, 100000, key, fault))
+TAKE(take_queue, take_number(field, 0, 100000, key, fault))
+TAKE(take_entries, take_number(field, 1, 1000000, key, fault))
+TAKE(take_failures, take_number(field, 0, 1000000, key, fault))
+TAKE(take_ttl, take_duration(field, 0, key, fault))
+TAKE(take_pause, take_duration(field, RETRY_MS, key, fault))
 
-static bool take_key(struct remote *self, const struct srt_filter_key *key,
-                     struct srt_filter_fault *fault)
-{
-    if (strcmp(key->key, "socket") == 0)
-        return take_socket(self, key, fault);
-    if (strcmp(key->key, "concurrency") == 0)
-        return take_number(&self->concurrency, 1, 100000, key, fault);
-    if (strcmp(key->key, "queue") == 0)
-        return take_number(&self->queue, 0, 100000, key, fault);
-    if (strcmp(key->key, "cache-ttl") == 0)
-        return take_duration(&self->cache_ttl_ms, 0, key, fault);
-    if (strcmp(key->key, "cache-entries") == 0)
-        return take_number(&self->cache_entries, 1, 1000000, key, fault);
-    if (strcmp(key->key, "breaker-failures") == 0)
-        return take_number(&self->breaker_failures, 0, 1000000, key, fault);
-    if (strcmp(key->key, "breaker-pause") == 0)
-        return take_duration(&self->breaker_pause_ms, RETRY_MS, key, fault);
-    return builtin_refuse_unknown(fault, key, known_keys);
-}
+#define AT(field) offsetof(struct remote, field)
+
+static const struct builtin_key known_keys[] = {
+    {"socket", false, take_socket, AT(socket)},
+    {"concurrency", false, take_concurrency, AT(concurrency)},
+    {"queue", false, take_queue, AT(queue)},
+    {"cache-ttl", false, take_ttl, AT(cache_ttl_ms)},
+    {"cache-entries", false, take_entries, AT(cache_entries)},
+    {"breaker-failures", false, take_failures, AT(breaker_failures)},
+    {"breaker-pause", false, take_pause, AT(breaker_pause_ms)},
+    {NULL, false, NULL, 0},
+};
 
 static void *create(const struct srt_filter_host *host, const char *name,
                     const struct srt_filter_key *keys, size_t key_count,
@@ -164,9 +167,7 @@ static void *create(const struct srt_filter_host *host, const char *name,
                             .cache_entries = 10000,
                             .breaker_failures = 5,
                             .breaker_pause_ms = 5000};
-    bool good = builtin_check_single(keys, key_count, known_keys, fault);
-    for (size_t i = 0; good && i < key_count; i++)
-        good = take_key(self, &keys[i], fault);
+    bool good = builtin_take_keys(self, known_keys, keys, key_count, fault);
     if (good && self->socket == NULL)
         good = builtin_refuse(fault, NULL, "it has no socket");
     if (good)

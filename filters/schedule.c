@@ -129,9 +129,10 @@ static bool read_days(struct str word, unsigned *days)
     }
 }
 
-static bool take_hours(struct schedule *self, const struct srt_filter_key *key,
+static bool take_hours(void *field, const struct srt_filter_key *key,
                        struct srt_filter_fault *fault)
 {
+    struct schedule *self = field;
     struct str list = str_of(key->value), word;
     while (builtin_next_word(&list, &word)) {
         self->hours = builtin_grow(self->hours, self->hour_count, sizeof(*self->hours));
@@ -141,9 +142,10 @@ static bool take_hours(struct schedule *self, const struct srt_filter_key *key,
     return true;
 }
 
-static bool take_dates(struct date_list *dates, const struct srt_filter_key *key,
+static bool take_dates(void *field, const struct srt_filter_key *key,
                        struct srt_filter_fault *fault)
 {
+    struct date_list *dates = field;
     struct str list = str_of(key->value), word;
     while (builtin_next_word(&list, &word)) {
         dates->items = builtin_grow(dates->items, dates->count, sizeof(*dates->items));
@@ -155,44 +157,33 @@ static bool take_dates(struct date_list *dates, const struct srt_filter_key *key
     return true;
 }
 
-static bool take_days(struct schedule *self, const struct srt_filter_key *key,
-                      struct srt_filter_fault *fault)
+static bool take_days(void *days, const struct srt_filter_key *key, struct srt_filter_fault *fault)
 {
     struct str list = str_of(key->value), word;
     while (builtin_next_word(&list, &word))
-        if (!read_days(word, &self->days))
+        if (!read_days(word, days))
             return builtin_refuse(fault, key, "'%.*s' is neither a day (mon) nor days (mon-fri)",
                                   STR_ARG(word));
     return true;
 }
 
-static bool take_zone(struct schedule *self, const struct srt_filter_key *key,
-                      struct srt_filter_fault *fault)
+static bool take_zone(void *field, const struct srt_filter_key *key, struct srt_filter_fault *fault)
 {
-    self->local = strcmp(key->value, "local") == 0;
-    if (!self->local && strcmp(key->value, "utc") != 0 && strcmp(key->value, "UTC") != 0)
-        return builtin_refuse(fault, key, "'%s' is neither UTC nor local", key->value);
-    if (self->local)
+    bool *local = field;
+    if (strcmp(key->value, "utc") != 0 && !builtin_take_either(local, "UTC", "local", key, fault))
+        return false;
+    if (*local)
         tzset(); /* reads the zone's file here, so that no worker has to */
     return true;
 }
 
-static bool take_key(struct schedule *self, const struct srt_filter_key *key,
-                     struct srt_filter_fault *fault)
-{
-    static const char *const known[] = {"days", "hours", "dates", "closed", "timezone", NULL};
-    if (strcmp(key->key, "days") == 0)
-        return take_days(self, key, fault);
-    if (strcmp(key->key, "hours") == 0)
-        return take_hours(self, key, fault);
-    if (strcmp(key->key, "dates") == 0)
-        return take_dates(&self->open, key, fault);
-    if (strcmp(key->key, "closed") == 0)
-        return take_dates(&self->closed, key, fault);
-    if (strcmp(key->key, "timezone") == 0)
-        return take_zone(self, key, fault);
-    return builtin_refuse_unknown(fault, key, known);
-}
+#define AT(field) offsetof(struct schedule, field)
+
+static const struct builtin_key known_keys[] = {
+    {"days", true, take_days, AT(days)},       {"hours", true, take_hours, 0},
+    {"dates", true, take_dates, AT(open)},     {"closed", true, take_dates, AT(closed)},
+    {"timezone", false, take_zone, AT(local)}, {NULL, false, NULL, 0},
+};
 
 static void *create(const struct srt_filter_host *host, const char *name,
                     const struct srt_filter_key *keys, size_t key_count,
@@ -200,10 +191,7 @@ static void *create(const struct srt_filter_host *host, const char *name,
 {
     (void)host, (void)name;
     struct schedule *self = builtin_allocate(1, sizeof(*self));
-    static const char *const single[] = {"timezone", NULL};
-    bool good = builtin_check_single(keys, key_count, single, fault);
-    for (size_t i = 0; good && i < key_count; i++)
-        good = take_key(self, &keys[i], fault);
+    bool good = builtin_take_keys(self, known_keys, keys, key_count, fault);
     if (good && self->days == 0 && self->hour_count + self->open.count + self->closed.count == 0)
         good = builtin_refuse(fault, NULL, "it has none of days, hours, dates and closed");
     if (good)

@@ -21,7 +21,7 @@ static inline uint64_t secret_hash_point(void)
     uint64_t point;
     if (getrandom(&point, sizeof(point), 0) != (ssize_t)sizeof(point))
         abort();
-    return point % (SECRET_HASH_PRIME - 1) + 1;
+    return point % (SECRET_HASH_PRIME - 512) + 512; /* more than any value that is added */
 }
 
 /* hash * point + value + 1, modulo the prime; a hash begins as 0. */
