@@ -51,6 +51,55 @@ except urllib.error.URLError as error:
 """
 
 
+# `java Client.java URL CA`: what a build tool of the JVM does, told of the proxy by two properties.
+JAVA = """
+import java.io.InputStream;
+import java.net.URL;
+import java.nio.file.*;
+import java.security.KeyStore;
+import java.security.cert.CertificateFactory;
+import javax.net.ssl.*;
+
+public class Client {
+    public static void main(String[] arguments) throws Exception {
+        KeyStore store = KeyStore.getInstance(KeyStore.getDefaultType());
+        store.load(null);
+        try (InputStream pem = Files.newInputStream(Path.of(arguments[1]))) {
+            store.setCertificateEntry("lab", CertificateFactory.getInstance("X.509").generateCertificate(pem));
+        }
+        TrustManagerFactory trust = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
+        trust.init(store);
+        SSLContext context = SSLContext.getInstance("TLS");
+        context.init(null, trust.getTrustManagers(), null);
+        HttpsURLConnection connection = (HttpsURLConnection) new URL(arguments[0]).openConnection();
+        connection.setSSLSocketFactory(context.getSocketFactory());
+        System.out.println(connection.getResponseCode() + " " + new String(connection.getInputStream().readAllBytes()));
+    }
+}
+"""
+
+# The head that Java 17 sends: no credentials, and a Host without a port where that is 443.
+LIKE_JAVA = """
+import socket, ssl, sys
+host, port, ca = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+sock = socket.create_connection(("127.0.0.1", 3128), 30)
+sock.sendall((f"CONNECT {host}:{port} HTTP/1.1\\r\\nUser-Agent: Java/17.0.15\\r\\nHost: {host}{'' if port == 443 else f':{port}'}\\r\\n"
+              "Accept: text/html, image/gif, image/jpeg, */*; q=0.2\\r\\nProxy-Connection: keep-alive\\r\\n\\r\\n").encode())
+head = b""
+while not head.endswith(b"\\r\\n\\r\\n"):
+    head += sock.recv(1)
+print(head.decode().splitlines()[0])
+if b" 200 " not in head:
+    sys.exit(1)
+secure = ssl.create_default_context(cafile=ca).wrap_socket(sock, server_hostname=host)
+secure.sendall(f"GET /x HTTP/1.1\\r\\nUser-Agent: Java/17.0.15\\r\\nHost: {host}:{port}\\r\\nConnection: close\\r\\n\\r\\n".encode())
+answer = b""
+while b" at " not in answer and (more := secure.recv(4096)):
+    answer += more
+print(answer.decode())
+"""
+
+
 class Clients:
     """The conversations; the classes below say through which gateway, and under which name `host` is known."""
 
@@ -175,6 +224,22 @@ class Clients:
         finished = self.refused("python3", program, "https://evil.test/x", ca, says="403")
         self.assertEqual(finished.status, 1)
 
+    def test_S10_ssh_by_netcat_and_socks(self):
+        """Helpers that cannot send a password: inside, the listener says who it is."""
+        def greet(talk):
+            talk.send("SSH-2.0-Lab_1.0\r\n").read_until("\r\n")
+            talk.reset()  # netcat does not pass a mere end on
+
+        self.banners = self.upstream(greet, self.host, self.address)
+        self.prepare(self.banners.authority)
+        ssh = ["ssh", "-v", "-F", "none", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
+               "-o", "ConnectTimeout=20", "-o", "ProxyCommand=nc -X 5 -x 127.0.0.1:3128 %h %p"]
+        finished = self.inside(*ssh, "-p", str(self.banners.port), f"user@{self.host}", "true")
+        self.assertIn("remote software version Lab_1.0", finished.err, finished)
+        self.banners.wait(lambda: self.banners.received.startswith(b"SSH-2.0-OpenSSH"), "the client's own banner")
+        finished = self.inside(*ssh, "-p", "22", "user@evil.test", "true")
+        self.assertNotIn("remote software version", finished.err, finished)
+
     def test_N04_a_server_inside_is_reached_inside(self):
         self.start()
         script = ("import http.server, threading, urllib.request\n"
@@ -205,6 +270,29 @@ class WithASharedGateway(Clients, LaunchCase):
                          ("client", "me", "main", "allow"))
         kinds = [self.gw.wait_for_record(lambda entry, kind=kind: entry["kind"] == kind)["kind"] for kind in ("attach", "detach")]
         self.assertEqual(kinds, ["attach", "detach"])
+
+    def test_H44_java_with_two_properties_needs_no_credentials(self):
+        if shutil.which("java") is None:
+            self.skipTest("java is not installed (default-jdk-headless)")
+        url = self.start(tls=True)
+        properties = ["-XX:-UsePerfData", "-Dhttps.proxyHost=127.0.0.1", "-Dhttps.proxyPort=3128"]
+        command = ["env", "-u", "JAVA_TOOL_OPTIONS", "java", *properties, self.write("work/Client.java", JAVA)]
+        ca = self.authority().certificate
+        self.allowed(*command, f"{url}/x", ca, contains="200 GET /x at")
+        finished = self.refused(*command, "https://evil.test/x", ca, says="403")
+        self.assertNotEqual(finished.status, 0)
+
+    def test_H44_what_java_sends_needs_no_credentials(self):
+        self.start(tls=True)
+        program, ca = self.write("work/like_java.py", LIKE_JAVA), self.authority().certificate
+        self.allowed("python3", program, "good.test", str(self.good.port), ca, contains="GET /x at")
+        self.refused("python3", program, "evil.test", "443", ca, says="HTTP/1.1 403 ")
+        # The same name and port in both places, the one by default: not a contradiction.
+        self.chosen = self.settings(allow=["good.test"])
+        self.gw.reload(self.config(allow=["good.test:443"], hosts={"good.test": self.address},
+                                   more=f"[client me]\nuid = {os.getuid()}\npolicy = main\n").replace("control = none", f"control = {self.gw.control[5:]}"))
+        finished = self.inside("python3", program, "good.test", "443", ca)
+        self.assertIn("HTTP/1.1 502 ", finished.out, finished)
 
     def test_settings_only_narrow(self):
         self.start()

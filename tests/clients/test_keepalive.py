@@ -1,4 +1,4 @@
-"""One connection to the proxy for requests to many hosts, as real clients keep it; and a WebSocket by npm's `ws`."""
+"""One connection to the proxy for requests to many hosts, as real clients keep it."""
 
 import os
 import shutil
@@ -36,40 +36,6 @@ for url in sys.argv[2:]:
     print("port", local)
 """
 
-# Each side sends texts and binaries of every length coding; the server says back what it hears.
-WEBSOCKET = """
-const {WebSocket, WebSocketServer} = require('ws');
-const http = require('http'), net = require('net');
-const proxy = new URL(process.argv[2]), sizes = [0, 1, 125, 126, 65535, 65536, 1 << 20];
-const server = new WebSocketServer({host: process.argv[3], port: 0}, () => {
-    const target = `${process.argv[4]}:${server.address().port}`;
-    let left = 2;
-    const talk = options => {
-        const client = new WebSocket(`ws://${target}/`, {perMessageDeflate: false, ...options});
-        let number = 0;
-        const send = () => client.send(Buffer.alloc(sizes[number], number));
-        client.on('open', send);
-        client.on('message', data => {
-            if (!Buffer.alloc(sizes[number], number).equals(data)) process.exit(2);
-            if (++number < sizes.length) send(); else client.close(1000);
-        });
-        client.on('close', code => {
-            if (code !== 1000 || number !== sizes.length) process.exit(3);
-            console.log('echoed');
-            if (--left === 0) process.exit(0);
-        });
-        client.on('error', error => { console.log(String(error)); process.exit(4); });
-    };
-    const connect = http.request({host: proxy.hostname, port: proxy.port, method: 'CONNECT', path: target});
-    connect.on('connect', (response, socket) => talk({createConnection: () => socket}));
-    connect.end();
-    talk({createConnection: () => net.connect(proxy.port, proxy.hostname), finishRequest: request => {
-        request.path = `http://${target}/`; request.end();
-    }});
-});
-server.on('connection', socket => socket.on('message', (data, binary) => socket.send(data, {binary})));
-"""
-
 
 class KeepAlive(LabCase):
     def ask(self, *command, urls, program=None):
@@ -96,22 +62,6 @@ class KeepAlive(LabCase):
                 ports = [line for line in said.splitlines() if line.startswith("port ")]
                 self.assertEqual((len(ports), len(set(ports))), (16, 1), said)
                 self.gw.stop()
-
-
-class WebSockets(LabCase):
-    def test_ws_both_ways(self):
-        npm = shutil.which("npm")
-        if npm is None or shutil.which("node") is None:
-            self.skipTest("there is no npm")
-        done = subprocess.run([npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=0", "ws@8"],
-                              cwd=self.directory, capture_output=True, timeout=120, check=False)
-        if done.returncode != 0:
-            self.skipTest("npm cannot get ws here")
-        gateway = self.gateway(allow=["ws.test:*"], hosts={"ws.test": "127.0.0.2"})
-        program = self.write("client.js", WEBSOCKET)
-        done = subprocess.run(["node", program, f"http://{gateway.addresses['main']}", "127.0.0.2", "ws.test"], cwd=self.directory,
-                              capture_output=True, timeout=60, check=False)
-        self.assertEqual((done.returncode, done.stdout.decode()), (0, "echoed\n" * 2), done.stderr.decode())
 
 
 if __name__ == "__main__":
