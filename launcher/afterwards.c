@@ -122,7 +122,7 @@ static void look_at_repository(const struct look *look, const struct tree_entry 
 static bool on_entry(void *context, const struct tree_entry *entry)
 {
     const struct look *look = context;
-    if (entry->type == PATH_UNREADABLE)
+    if (entry->type == PATH_UNREADABLE || (entry->type == PATH_DIR && protect_barren(entry->path)))
         return false;
     struct fence_view view = fence_view(look->fence, entry->path);
     if (!view.writable && is_vetted(entry, view.fresh))

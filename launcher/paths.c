@@ -16,10 +16,12 @@ enum { LINKS_MAX = 40 }; /* as the kernel: more is a loop */
 
 char *path_join(const char *dir, const char *name)
 {
-    char *joined = NULL;
-    const char *slash = strcmp(dir, "/") == 0 ? "" : "/";
-    int len = asprintf(&joined, "%s%s%s", dir, slash, name);
-    assert(len >= 0);
+    size_t dir_len = strcmp(dir, "/") == 0 ? 0 : strlen(dir), name_len = strlen(name);
+    char *joined = malloc(dir_len + 1 + name_len + 1);
+    assert(joined != NULL);
+    memcpy(joined, dir, dir_len);
+    joined[dir_len] = '/';
+    memcpy(joined + dir_len + 1, name, name_len + 1);
     return joined;
 }
 

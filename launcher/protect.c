@@ -221,6 +221,16 @@ static bool component_is(const char *path, const char *end, const char *name, co
     return (size_t)(end - path) > len && memcmp(*start, name, len) == 0 && (*start)[-1] == '/';
 }
 
+bool protect_barren(const char *path)
+{
+    static const char *const names[] = {"objects", "refs", "logs"};
+    const char *start, *end = path + strlen(path);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (component_is(path, end, names[i], &start))
+            return component_is(path, start - 1, ".git", &start);
+    return false;
+}
+
 enum protect_part protect_part(const char *what, const char *path)
 {
     static const char sample[] = ".sample";

@@ -29,6 +29,10 @@ const char *protect_match(const struct protect *protect, const char *path, size_
 /* Whether a directory of this name can begin a protected path (".git" of ".git/hooks"). */
 bool protect_begins(const struct protect *protect, const char *name);
 
+/* Whether the directory holds nothing but a repository's own data: objects, references and their
+ * logs, which nobody runs or obeys whatever they are called. There may be very many. */
+bool protect_barren(const char *path);
+
 /* What speaks against a symbolic link (or, where `link` is false, a file) at `path`, or NULL: a
  * link on the way to a protected name puts any directory in its place, and a file ".git" names one.
  */

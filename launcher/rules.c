@@ -409,6 +409,8 @@ static bool on_protected_candidate(void *context, const struct tree_entry *entry
                   "protected: cannot be searched");
         return false;
     }
+    if (entry->type == PATH_DIR && protect_barren(entry->path))
+        return false;
     const char *what = protect_match(&build->fence->protect, entry->path, search->root_len);
     if (what != NULL) {
         fence_add(build->fence, FENCE_DENY_WRITE, entry->path, entry->type, what);

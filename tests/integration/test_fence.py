@@ -3,6 +3,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 import unittest
 
 from fence import Fence, both
@@ -88,6 +89,25 @@ class Reads(Fence):
         for name in ("lnk/s", "real/s"):
             self.filesystem["denyRead"] = [name]
             self.assertEqual(self.sh("cat real/s lnk/s").stdout, "")
+
+    def test_F35_links_into_what_is_hidden(self):
+        self.write("run/x/stub", "nameserver 192.0.2.1\n")
+        self.write("run/y", "secret")
+        os.makedirs(os.path.join(self.work, "etc"))
+        os.symlink("../run/x/stub", os.path.join(self.work, "etc/resolv.conf"))
+        os.makedirs(os.path.join(self.work, "var"))
+        os.symlink("../run", os.path.join(self.work, "var/run"))
+        self.filesystem["denyRead"] = ["var/run"]
+        result = self.sh("cat etc/resolv.conf; ls -A var/run run; cat run/y")
+        self.assertEqual(result.stdout, "run:\n\nvar/run:\n")
+        for name in ("run/x", "var/run/x", "etc/resolv.conf"):
+            self.filesystem["allowRead"] = [name]
+            result = self.sh("cat etc/resolv.conf; cat run/y; ls -A var/run")
+            self.assertEqual(result.stdout, "nameserver 192.0.2.1\nx\n", result.stderr)
+
+    def test_F35_run_of_the_machine_can_be_hidden(self):
+        self.filesystem["denyRead"] = ["/run"]
+        self.assertEqual(self.assertRan(self.sh("ls -A /run/ /var/run/ | wc -w; cat f 2>/dev/null; true")).stdout, "2\n")
 
     def test_F37_any_bytes_in_paths(self):
         for name in ("a b", "q'\"", "new\nline", "back\\slash", "-dash", "$HOME", "~user", "dots..", "*"):
@@ -233,6 +253,48 @@ class Writes(Fence):
         self.write("../home/f")
         result = self.attack("ln .bashrc l; ln $HOME/f l; true")
         self.assertEqual(result.stderr.count("Invalid cross-device link"), 2)
+
+    def test_F31_removing_a_repository_spares_what_is_protected_and_nothing_else(self):
+        for name in ("HEAD", "config", "hooks/pre-commit", "objects/aa/bb", "refs/heads/main"):
+            self.write(".git/" + name)
+        self.assertEqual(self.sh("rm -rf .git").returncode, 1)
+        left = [os.path.relpath(os.path.join(d, f), self.work) for d, _, fs in os.walk(self.work) for f in fs]
+        self.assertEqual(sorted(left), [".git/config", ".git/hooks/pre-commit"])
+        self.write(".git/refs/heads/main")
+        self.filesystem["denyWrite"] = [".git"]
+        self.attack("rm -rf .git; echo x > .git/refs/heads/main; true")
+
+    def test_F32_rules_begin_where_srt_launch_was_started(self):
+        other = os.path.join(self.top, "other")
+        os.mkdir(other)
+        self.attack(f"cd {other} && touch f; mkdir d; cd / && touch f; true")
+        for words in (["--chdir", other], [f"--chdir={other}"], ["-C", other]):
+            result = self.run_plain("-s", self.settings(), *words, "--", "/bin/pwd")
+            self.assertEqual((result.returncode, result.stdout), (125, ""), words)
+
+    def test_F40_what_the_host_writes_meanwhile_stays(self):
+        names = (".bashrc", ".claude/settings.json", "no/such/file")
+        self.filesystem["denyWrite"] = ["no/such/file"]
+        settings = self.settings()
+        self.own()
+        for end in ("exit 0", "kill -9 $PPID; sleep 9"):
+            with subprocess.Popen([self.launch, "-s", settings, "--egress", "none", "/bin/sh", "-c",
+                                   f"echo up; read go; for f in {' '.join(names)}; do cat $f; echo x >> $f; done; {end}"],
+                                  cwd=self.work, env=self.environment(), text=True, stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, **self.popen_args()) as process:
+                self.assertEqual(process.stdout.readline(), "up\n")
+                for name in names:
+                    self.write(name, "of the host\n")
+                self.own()
+                if "PPID" in end:
+                    process.kill()
+                out, err = process.communicate("go\n", timeout=60)
+                if "PPID" not in end:
+                    self.assertEqual(out, "of the host\n" * 3, err)
+            for name in names:
+                with open(os.path.join(self.work, name)) as f:
+                    self.assertEqual(f.read(), "of the host\n")
+                os.unlink(os.path.join(self.work, name))
 
     def test_overlapping_runs_keep_their_walls(self):
         self.write(".bashrc")
@@ -555,6 +617,47 @@ class Places(Fence):
         self.assertRan(result)
         self.assertEqual(result.stdout, "")
         self.assertEqual(result.stderr.count("Permission denied"), 2)
+
+    def test_F20_very_many_directories(self):
+        for i in range(40):
+            for j in range(500):
+                os.makedirs(os.path.join(self.work, f"{i}/{j}"))
+        self.write("39/499/.bashrc")
+        began = time.monotonic()
+        result = self.sh("echo x >> 39/499/.bashrc; rn 39 y; true")
+        self.assertLess(time.monotonic() - began, 30)  # a machine may be busy; bench/fence has the figures
+        self.assertRan(result)
+        self.assertEqual(result.stderr.count("annot create") + result.stderr.count("busy"), 2, result.stderr)
+
+    @unittest.skipIf(os.geteuid() != 0, "mounts need root")
+    def test_F27_container_that_covers_parts_of_proc(self):
+        """As docker does, in a mount namespace of its own."""
+        settings = self.settings()
+        self.own()
+        secret = subprocess.Popen(["sleep", "60"], env={"SECRET": "of-the-host"}, **self.popen_args())
+        self.addCleanup(secret.wait)
+        self.addCleanup(secret.kill)
+        drop = f"setpriv --reuid {self.account.pw_uid} --regid {self.account.pw_gid} --clear-groups" \
+            if self.account else "setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin"
+        look = (f"kill -0 {secret.pid} && echo KILLED; cat /proc/{secret.pid}/environ && echo READ;"
+                f"ls /proc/{secret.pid}/root/ && echo ROOT; echo end")
+
+        def contained(path, *options):
+            return subprocess.run(
+                ["unshare", "-m", "/bin/sh", "-c", "mount -t tmpfs -o ro x /proc/acpi || mount -t tmpfs -o ro x /proc/scsi"
+                 f" || mount -t tmpfs -o ro x /proc/irq; {drop} {self.launch} -s {path} --egress none {' '.join(options)}"
+                 f" -- /bin/sh -c '{look}'"], cwd=self.work, env=self.environment(), capture_output=True, text=True,
+                timeout=60)
+        result = contained(settings)
+        if result.returncode == 125:
+            self.assertIn("systempaths=unconfined", result.stderr)
+            self.assertEqual(result.stdout, "")
+        self.more = {"enableWeakerNestedSandbox": True}
+        weaker = contained(self.settings())
+        self.assertIn("enableWeakerNestedSandbox", weaker.stderr)
+        for run in (result, weaker):
+            self.assertIn(run.stdout, ("", "end\n"), run.stderr)
+        self.assertEqual(weaker.stdout, "end\n", weaker.stderr)
 
     def test_setup_fault_names_the_setting(self):
         os.symlink("loop2", os.path.join(self.work, "loop1"))
