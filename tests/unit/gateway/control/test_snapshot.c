@@ -57,12 +57,11 @@ static void every_fault_is_told_at_once(void **state)
     faults_free(&faults);
 }
 
-static void what_is_not_built_is_refused_by_name(void **state)
+static void a_fault_of_a_module_is_told_with_its_section(void **state)
 {
     (void)state;
-    faulty("[filter f]\nmodule = unix:/run/x.sock\n",
-           "gateway.ini:1: [filter f]: modules in other processes are not available in this "
-           "version\n");
+    faulty("[filter f]\nmodule = quota\nwindows = 1h\n",
+           "gateway.ini:3: [filter f] windows: unknown key\n");
 }
 
 static void a_view_of_the_machine_shares_everything_else(void **state)
@@ -137,7 +136,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_configuration_becomes_policies),
         cmocka_unit_test(every_fault_is_told_at_once),
-        cmocka_unit_test(what_is_not_built_is_refused_by_name),
+        cmocka_unit_test(a_fault_of_a_module_is_told_with_its_section),
         cmocka_unit_test(a_view_of_the_machine_shares_everything_else),
         cmocka_unit_test(a_diff_counts_equal_rules),
         cmocka_unit_test(a_long_diff_is_bounded_and_says_so),
