@@ -237,8 +237,14 @@ class Clients:
         finished = self.inside(*ssh, "-p", str(self.banners.port), f"user@{self.host}", "true")
         self.assertIn("remote software version Lab_1.0", finished.err, finished)
         self.banners.wait(lambda: self.banners.received.startswith(b"SSH-2.0-OpenSSH"), "the client's own banner")
-        finished = self.inside(*ssh, "-p", "22", "user@evil.test", "true")
+        finished = self.inside(*ssh, "user@evil.test", "true")
         self.assertNotIn("remote software version", finished.err, finished)
+        self.assertIn("onnection not allowed by ruleset", finished.err, finished)  # all that SOCKS can say
+
+    def test_ssh_says_why(self):
+        self.start()
+        finished = self.refused("sh", "-c", 'eval "$GIT_SSH_COMMAND -F none -o BatchMode=yes user@evil.test true"', says="evil.test:22 is not on the allow list")
+        self.assertEqual(finished.status, 255)
 
     def test_N04_a_server_inside_is_reached_inside(self):
         self.start()

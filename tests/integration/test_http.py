@@ -517,9 +517,34 @@ class Responses(HttpCase):
         with self.gw.client() as client:
             for number in range(20):
                 self.assertEqual(client.get(f"{self.url}/{number}").status, 200)
-        self.assertEqual(len(self.good.requests), 20)
+        self.assertEqual((len(self.good.requests), self.good.connections), (20, 1))
         self.gw.close_record(number=20)
         self.assertEqual(len(self.gw.records("decision")), 20)
+
+    def test_a_kept_connection_is_one_clients_and_nobody_elses(self):
+        self.lab(lambda request: reply(body=request.target), workers=1)
+        clients = [self.gw.client() for _ in range(5)]
+        for turn in range(3):
+            for number, client in enumerate(clients):
+                client.request(f"GET {self.url}/{number}-{turn} HTTP/1.1")
+            for number, client in reversed(list(enumerate(clients))):
+                self.assertEqual(client.response().body.decode(), f"/{number}-{turn}")
+        self.assertEqual(self.good.connections, len(clients))
+        for connection in range(1, len(clients) + 1):
+            whose = {request.target[1] for request in self.good.requests if request.connection == connection}
+            self.assertEqual(len(whose), 1)
+
+    def test_via_is_written_both_ways_and_what_comes_round_is_a_loop(self):
+        self.lab(lambda request: reply(body="x", headers=[("Via", "1.0 inner")]))
+        response = self.gw.get(self.url + "/", [("Via", "1.0 fred, 1.1 p.example.net"), ("Via", "2 third")])
+        self.assertEqual(response.all("Via"), ["1.0 inner, 1.1 srt-gateway"])
+        via = self.good.requests[0].all("Via")
+        self.assertEqual(len(via), 1, via)
+        self.assertRegex(via[0], r"^1\.0 fred, 1\.1 p\.example\.net, 2 third, 1\.1 srt-gateway \([0-9a-f]{16}\)$")
+        self.assert_refused(self.gw.get(self.url + "/", [("Via", via[0])]), 403, "loop")
+        another = via[0].replace(via[0][-5:-1], "0000" if via[0][-5:-1] != "0000" else "1111")
+        self.assertEqual(self.gw.get(self.url + "/", [("Via", another)]).status, 200)  # another gateway is none
+        self.assertEqual(len(self.good.requests), 2)
 
     def test_H38_a_download_nobody_reads_is_held_back(self):
         blocked = threading.Event()
