@@ -7,8 +7,10 @@
 #include "config/value.h"
 #include "dns/name.h"
 #include "filters/builtin.h"
+#include "filters/index.h"
 #include "filters/secret_hash.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -45,41 +47,66 @@ static struct str name_at(const struct block_list *self, uint32_t at)
     return (struct str){self->names + at + 1, (unsigned char)self->names[at]};
 }
 
-/* The slot that has the name, or the free one where it belongs. */
-static uint32_t *find_slot(const struct block_list *self, uint64_t hash, struct str name)
+static size_t place_of(const struct block_list *self, uint64_t hash)
 {
-    size_t at = secret_hash_place(hash, self->mask);
-    while (self->slots[at] != 0 && !str_eq(name_at(self, self->slots[at]), name))
-        at = (at + 1) & self->mask;
-    return &self->slots[at];
+    return secret_hash_place(hash, self->mask);
 }
 
+/* The slot that has the name, or the free one where it belongs. */
+static uint32_t *find_slot(const struct block_list *self, size_t place, struct str name)
+{
+    while (self->slots[place] != 0 && !str_eq(name_at(self, self->slots[place]), name))
+        place = (place + 1) & self->mask;
+    return &self->slots[place];
+}
+
+/* With millions of names what costs is waiting for memory: every slot that may have to be looked at
+ * is asked for before the first one is, and then every name. */
 static bool has_name(const struct block_list *self, struct str name)
 {
+    struct {
+        size_t start, place;
+    } suffixes[NAME_MAX_LEN / 2 + 1];
+    size_t count = 0;
     uint64_t hash = 0;
     for (size_t i = name.len; i > 0; i--) {
         hash = secret_hash_add(self->point, hash, (unsigned char)name.p[i - 1]);
         const bool whole = i == 1, label = whole || name.p[i - 2] == '.';
-        if ((whole || (self->below && label)) && *find_slot(self, hash, str_from(name, i - 1)) != 0)
-            return true;
+        if (!whole && !(self->below && label))
+            continue;
+        assert(count < sizeof(suffixes) / sizeof(suffixes[0]));
+        suffixes[count].start = i - 1;
+        suffixes[count].place = place_of(self, hash);
+        __builtin_prefetch(&self->slots[suffixes[count].place]);
+        count++;
     }
+    for (size_t i = 0; i < count; i++)
+        __builtin_prefetch(&self->names[self->slots[suffixes[i].place]]);
+    for (size_t i = 0; i < count; i++)
+        if (*find_slot(self, suffixes[i].place, str_from(name, suffixes[i].start)) != 0)
+            return true;
     return false;
+}
+
+static void resize(struct block_list *self, size_t room)
+{
+    self->names = realloc(self->names, room);
+    if (self->names == NULL)
+        abort();
+    self->room = room;
 }
 
 /* False: there is no room for more in 32 bits. */
 static bool add_name(struct block_list *self, struct str name)
 {
-    uint32_t *slot = find_slot(self, hash_name(self, name), name);
+    uint32_t *slot = find_slot(self, place_of(self, hash_name(self, name)), name);
     if (*slot != 0)
         return true;
     if (self->used + name.len + 1 > UINT32_MAX)
         return false;
-    if (self->used + name.len + 1 > self->room) {
-        self->room = 2 * self->room + 4096;
-        self->names = realloc(self->names, self->room);
-        if (self->names == NULL)
-            abort();
-    }
+    /* Only A-labels are longer than what stands in the file. */
+    if (self->used + name.len + 1 > self->room)
+        resize(self, self->room + self->room / 4 + NAME_MAX_LEN);
     self->names[self->used] = (char)name.len;
     memcpy(self->names + self->used + 1, name.p, name.len);
     *slot = (uint32_t)self->used;
@@ -139,19 +166,24 @@ static bool read_files(struct block_list *self, const struct srt_filter_host *ho
 {
     struct srt_filter_text *texts = builtin_allocate(key_count, sizeof(*texts));
     bool good = true;
-    size_t lines = 0, slots = 16;
+    size_t lines = 0, slots = 16, bytes = self->used;
     for (size_t i = 0; good && i < key_count; i++) {
         if (strcmp(keys[i].key, "file") != 0)
             continue;
         good = host->read_file(host, &keys[i], &texts[i], fault) == 0;
         lines += good ? count_lines(builtin_str(texts[i])) : 0;
+        bytes += texts[i].len + 1;
     }
     while (slots < 2 * lines)
         slots *= 2;
     self->mask = slots - 1;
-    self->slots = builtin_allocate(slots, sizeof(*self->slots));
+    self->slots = index_memory(slots * sizeof(*self->slots));
+    memset(self->slots, 0, slots * sizeof(*self->slots));
+    self->names = index_memory(bytes);
+    self->room = bytes;
     for (size_t i = 0; good && i < key_count; i++)
         good = texts[i].p == NULL || read_names(self, &keys[i], builtin_str(texts[i]), fault);
+    resize(self, self->used);
     free(texts);
     return good;
 }

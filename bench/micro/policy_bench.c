@@ -10,43 +10,19 @@
  */
 #include "filters/index.h"
 #include "filters/policy.h"
+#include "micro/measure.h"
 #include "srt/cleanup.h"
 
-#include <malloc.h>
-#include <stdint.h>
 #include <sys/stat.h>
-#include <time.h>
 
 enum { QUESTIONS = 65536, FEW = 512, DECISIONS = 2 * QUESTIONS, TRIES = 10 };
 enum { FAR_BYTES = 64 << 20, LINE = 64, STEPS = 200000 };
-
-/* The processor's time: what else the machine does is not the policy's. */
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static size_t heap_bytes(void)
-{
-    struct mallinfo2 info = mallinfo2();
-    return info.uordblks + info.hblkhd;
-}
 
 static void figure(const char *name, unsigned rules, double value, const char *unit)
 {
     printf("{\"bench\":\"policy\",\"figure\":\"%s\",\"rules\":%u,\"value\":%.1f,\"unit\":\"%s\"}\n",
            name, rules, value, unit);
     fflush(stdout);
-}
-
-static uint32_t dice_state = 1;
-
-static uint32_t dice(uint32_t sides)
-{
-    dice_state = dice_state * 1664525 + 1013904223;
-    return (uint32_t)(((uint64_t)dice_state * sides) >> 32);
 }
 
 /* Mostly names, a quarter wildcards, some ports, some ranges; the host of rule `i` is found again.
