@@ -6,6 +6,7 @@
 #include "control/command.h"
 #include "control/desk.h"
 #include "control/reload.h"
+#include "control/tunnels.h"
 #include "filters/filter_set.h"
 #include "record/metrics.h"
 
@@ -157,36 +158,18 @@ static void get_status(const struct admin_request *request)
 
 /* ---- tunnels ---- */
 
-static void on_tunnels(void *arg, const struct tunnel_info *tunnels, size_t count)
+static void on_tunnels(void *arg, struct str elements)
 {
     struct json body = {0};
-    json_array_open(&body, NULL);
-    for (size_t i = 0; i < count; i++) {
-        const struct tunnel_info *tunnel = &tunnels[i];
-        json_object_open(&body, NULL);
-        json_text(&body, "id", str_of(tunnel->id));
-        json_text(&body, "sandbox", str_of(tunnel->sandbox));
-        json_text(&body, "client", str_of(tunnel->client));
-        json_text(&body, "listener", str_of(tunnel->listener));
-        json_text(&body, "policy", str_of(tunnel->policy));
-        json_number(&body, "generation", (int64_t)tunnel->generation);
-        json_text(&body, "front", str_of(front_word(tunnel->front)));
-        json_text(&body, "host", str_of(tunnel->host));
-        json_number(&body, "port", tunnel->port);
-        json_text(&body, "addr", str_of(tunnel->addr));
-        json_number(&body, "bytes_up", (int64_t)tunnel->bytes_up);
-        json_number(&body, "bytes_down", (int64_t)tunnel->bytes_down);
-        json_number(&body, "duration_ms", (int64_t)tunnel->duration_ms);
-        json_number(&body, "idle_ms", (int64_t)tunnel->idle_ms);
-        json_object_close(&body);
-    }
-    json_array_close(&body);
+    json_append(&body, STR("["));
+    json_append(&body, elements);
+    json_append(&body, STR("]"));
     answer_json(arg, 200, &body);
 }
 
 static void get_tunnels(const struct admin_request *request)
 {
-    workers_tunnels(request->gateway->workers, on_tunnels, request->client);
+    tunnels_list(request->gateway, on_tunnels, request->client);
 }
 
 /* Who did what, for the audit log. */
@@ -226,7 +209,7 @@ static void post_cut(const struct admin_request *request)
     }
     char id[REQUEST_ID_LEN + 1] = {0};
     memcpy(id, request->id.p, REQUEST_ID_LEN);
-    workers_cut(request->gateway->workers, id, on_cut, request->client);
+    tunnels_cut(request->gateway, id, on_cut, request->client);
 }
 
 /* ---- decisions and events ---- */
@@ -363,7 +346,8 @@ static void put_filter_failures(const struct workers_stats *stats, struct json *
     static const char name[] = "srt_gateway_filter_failures_total";
     const struct metrics_label closed[] = {{"result", "deny"}, {NULL, NULL}};
     const struct metrics_label open[] = {{"result", "allow"}, {NULL, NULL}};
-    metrics_family(out, name, "counter", "Times that a filter gave no verdict, and what it came to.");
+    metrics_family(out, name, "counter",
+                   "Times that a filter gave no verdict, and what it came to.");
     metrics_sample(out, name, closed, (double)stats->filter_failures[0]);
     metrics_sample(out, name, open, (double)stats->filter_failures[1]);
 }

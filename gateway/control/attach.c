@@ -428,8 +428,7 @@ static bool update(struct launch *launch, const struct attach_message *message)
     launch->state = LAUNCH_UPDATING;
     watch_connection(launch);
     sandbox_update(launch->sandbox, narrowing, on_updated, launch);
-    launch->updates_left +=
-        handover_update(launch->server->gateway->handover, launch->name, launch->next_network);
+    launch->updates_left += launch_tell_update(launch);
     return true;
 }
 

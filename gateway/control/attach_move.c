@@ -350,30 +350,40 @@ void attach_end_all(struct attach_server *server)
     }
 }
 
+struct narrowing_told {
+    struct handover *handover;
+    int64_t serial;
+};
+
 static void on_narrowed(void *arg)
 {
-    const struct launch *launch = arg;
-    handover_updated(launch->server->gateway->handover, launch->name);
+    struct narrowing_told *told = arg;
+    handover_answer(told->handover, told->serial, true, STR_NULL);
+    free(told);
 }
 
-void attach_narrow(struct attach_server *server, const char *sandbox, struct str network)
+void attach_narrow(struct attach_server *server, const char *sandbox, struct str network,
+                   int64_t serial)
 {
+    struct handover *handover = server->gateway->handover;
     struct launch *launch = find_moved(server, sandbox);
     struct policy *narrowing = NULL;
     struct srt_err err;
-    if (launch == NULL) {
-        handover_updated(server->gateway->handover, sandbox);
-        return;
-    }
     autofree char *text = network.len > 0 ? strndup(network.p, network.len) : NULL;
-    if (terms_narrowing(false, launch->asks, text, &narrowing, &err) == 0) {
-        sandbox_update(launch->sandbox, narrowing, on_narrowed, launch);
+    if (launch != NULL && terms_narrowing(false, launch->asks, text, &narrowing, &err) == 0) {
+        struct narrowing_told *told = calloc(1, sizeof(*told));
+        if (told == NULL)
+            abort();
+        *told = (struct narrowing_told){handover, serial};
+        sandbox_update(launch->sandbox, narrowing, on_narrowed, told);
         return;
     }
-    log_line("what is open of %s is cut, since what narrows it cannot be read: %s", sandbox,
-             err.text);
-    launch_end(launch);
-    handover_updated(server->gateway->handover, sandbox);
+    if (launch != NULL) {
+        log_line("what is open of %s is cut, since what narrows it cannot be read: %s", sandbox,
+                 err.text);
+        launch_end(launch);
+    }
+    handover_answer(handover, serial, launch != NULL, STR_NULL);
 }
 
 /* ---- their successor ---- */
@@ -391,9 +401,41 @@ void attach_pass_denial(struct attach_server *server, const char *sandbox, struc
     (void)launch_flush(launch);
 }
 
-void attach_on_updated_elsewhere(struct attach_server *server, const char *sandbox)
+struct update_told {
+    struct attach_server *server;
+    char *sandbox;
+    unsigned waiting;
+};
+
+/* Found by its name, since it may have ended meanwhile. */
+static void on_updated_elsewhere(void *arg, struct channel_message *message)
 {
-    struct launch *launch = launch_find(server, sandbox);
+    struct update_told *told = arg;
+    struct launch *launch = launch_find(told->server, told->sandbox);
+    (void)message; /* whatever it says, nothing is open there that is not allowed */
     if (launch != NULL)
         launch_updated(launch);
+    if (--told->waiting > 0)
+        return;
+    free(told->sandbox);
+    free(told);
+}
+
+unsigned launch_tell_update(const struct launch *launch)
+{
+    struct update_told *told = calloc(1, sizeof(*told));
+    if (told == NULL)
+        abort();
+    told->server = launch->server;
+    told->sandbox = copy(launch->name);
+    told->waiting =
+        handover_ask(launch->server->gateway->handover,
+                     &(struct handover_question){
+                         .type = "update", .sandbox = launch->name, .parcel = launch->next_network},
+                     on_updated_elsewhere, told);
+    if (told->waiting > 0)
+        return told->waiting;
+    free(told->sandbox);
+    free(told);
+    return 0;
 }

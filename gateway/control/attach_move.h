@@ -30,11 +30,11 @@ void attach_retire(struct attach_server *server);
 /* Of a retired one: what its successor says. */
 void attach_end(struct attach_server *server, const char *sandbox);
 void attach_end_all(struct attach_server *server);
-/* `network` is empty when nothing narrows it. handover_updated() says when it is in force. */
-void attach_narrow(struct attach_server *server, const char *sandbox, struct str network);
+/* `network` is empty when nothing narrows it. The serial is answered when it is in force. */
+void attach_narrow(struct attach_server *server, const char *sandbox, struct str network,
+                   int64_t serial);
 
 /* Of a successor: what a retired one says. */
 void attach_pass_denial(struct attach_server *server, const char *sandbox, struct str message);
-void attach_on_updated_elsewhere(struct attach_server *server, const char *sandbox);
 
 #endif

@@ -7,6 +7,7 @@
 #include "control/notify.h"
 #include "control/reload.h"
 #include "control/starter.h"
+#include "control/tunnels.h"
 #include "record/log.h"
 #include "srt/cleanup.h"
 
@@ -35,7 +36,9 @@ enum stage {
 /* One that has retired before us, and what it was asked and has not answered. */
 struct inquiry {
     STAILQ_ENTRY(inquiry) link;
-    char *sandbox;
+    int64_t serial;
+    handover_answer_fn *answer;
+    void *arg;
 };
 
 struct predecessor {
@@ -53,6 +56,7 @@ struct handover {
     ev_timer limit;        /* of the stage; once retired, when those that are idle have to go */
     ev_timer last_words;
     LIST_HEAD(, predecessor) predecessors;
+    int64_t serial; /* of the last inquiry */
 
     /* Of a process that takes a place. */
     int numbering_fd;
@@ -61,56 +65,35 @@ struct handover {
     struct handover_calls calls;
 };
 
-static char *copy(const char *text)
-{
-    char *made = strdup(text);
-    if (made == NULL)
-        abort();
-    return made;
-}
-
 /* ---- those that have retired before us ---- */
 
-static void free_predecessor(struct predecessor *predecessor)
+static void answer_inquiry(struct predecessor *predecessor, struct inquiry *inquiry,
+                           struct channel_message *message)
+{
+    STAILQ_REMOVE(&predecessor->inquiries, inquiry, inquiry, link);
+    inquiry->answer(inquiry->arg, message);
+    free(inquiry);
+}
+
+/* Nothing that it was asked about is open there any more, or it is not for us to know. */
+static void lose_predecessor(struct predecessor *predecessor)
 {
     struct inquiry *inquiry;
     LIST_REMOVE(predecessor, link);
-    while ((inquiry = STAILQ_FIRST(&predecessor->inquiries)) != NULL) {
-        STAILQ_REMOVE_HEAD(&predecessor->inquiries, link);
-        free(inquiry->sandbox);
-        free(inquiry);
-    }
     channel_free(predecessor->channel);
+    while ((inquiry = STAILQ_FIRST(&predecessor->inquiries)) != NULL)
+        answer_inquiry(predecessor, inquiry, NULL);
     free(predecessor);
 }
 
-/* Whatever it would have answered, nothing of that sandbox is open there any more. */
-static void lose_predecessor(struct predecessor *predecessor)
-{
-    struct attach_server *attach = predecessor->handover->gateway->attach;
-    struct inquiry *inquiry;
-    channel_deafen(predecessor->channel);
-    while ((inquiry = STAILQ_FIRST(&predecessor->inquiries)) != NULL) {
-        STAILQ_REMOVE_HEAD(&predecessor->inquiries, link);
-        attach_on_updated_elsewhere(attach, inquiry->sandbox);
-        free(inquiry->sandbox);
-        free(inquiry);
-    }
-    free_predecessor(predecessor);
-}
-
-static void hear_answer(struct predecessor *predecessor, const char *sandbox)
+static void hear_answer(struct predecessor *predecessor, struct channel_message *message)
 {
     struct inquiry *inquiry;
     STAILQ_FOREACH(inquiry, &predecessor->inquiries, link)
-    if (strcmp(inquiry->sandbox, sandbox) == 0)
+    if (inquiry->serial == channel_number(message, "serial"))
         break;
-    if (inquiry == NULL)
-        return;
-    STAILQ_REMOVE(&predecessor->inquiries, inquiry, inquiry, link);
-    attach_on_updated_elsewhere(predecessor->handover->gateway->attach, sandbox);
-    free(inquiry->sandbox);
-    free(inquiry);
+    if (inquiry != NULL)
+        answer_inquiry(predecessor, inquiry, message);
 }
 
 static void on_predecessor(void *arg, struct channel_message *message)
@@ -123,8 +106,8 @@ static void on_predecessor(void *arg, struct channel_message *message)
     }
     const char *sandbox = channel_text(message, "sandbox");
     const char *text = channel_text(message, "message");
-    if (channel_is(message, "updated") && sandbox != NULL)
-        hear_answer(predecessor, sandbox);
+    if (channel_is(message, "answer"))
+        hear_answer(predecessor, message);
     else if (channel_is(message, "denial") && sandbox != NULL && text != NULL)
         attach_pass_denial(handover->gateway->attach, sandbox, str_of(text));
     else if (channel_is(message, "retired") && handover->calls.manager != NULL)
@@ -181,7 +164,8 @@ void handover_detach(struct handover *handover, const char *sandbox)
     }
 }
 
-unsigned handover_update(struct handover *handover, const char *sandbox, const char *network)
+unsigned handover_ask(struct handover *handover, const struct handover_question *question,
+                      handover_answer_fn *answer, void *arg)
 {
     struct predecessor *predecessor, *next;
     unsigned told = 0;
@@ -190,15 +174,18 @@ unsigned handover_update(struct handover *handover, const char *sandbox, const c
     for (predecessor = LIST_FIRST(&handover->predecessors); predecessor != NULL;
          predecessor = next) {
         next = LIST_NEXT(predecessor, link);
-        struct json message = channel_compose("update");
-        json_text(&message, "sandbox", str_of(sandbox));
-        autoclose int parcel = network != NULL ? parcel_make(str_of(network)) : -1;
+        struct json message = channel_compose(question->type);
+        json_number(&message, "serial", ++handover->serial);
+        json_text(&message, "sandbox", str_of(question->sandbox));
+        json_text(&message, "id", str_of(question->id));
+        autoclose int parcel =
+            question->parcel != NULL ? parcel_make(str_of(question->parcel)) : -1;
         if (!tell(predecessor, &message, &parcel, parcel >= 0))
             continue;
         struct inquiry *inquiry = calloc(1, sizeof(*inquiry));
         if (inquiry == NULL)
             abort();
-        inquiry->sandbox = copy(sandbox);
+        *inquiry = (struct inquiry){.serial = handover->serial, .answer = answer, .arg = arg};
         STAILQ_INSERT_TAIL(&predecessor->inquiries, inquiry, link);
         told++;
     }
@@ -216,13 +203,15 @@ bool handover_denial(struct handover *handover, const char *sandbox, struct str 
     return false;
 }
 
-void handover_updated(struct handover *handover, const char *sandbox)
+void handover_answer(struct handover *handover, int64_t serial, bool found, struct str parcel)
 {
     if (handover->other == NULL)
         return;
-    struct json message = channel_compose("updated");
-    json_text(&message, "sandbox", str_of(sandbox));
-    (void)channel_send(handover->other, &message, NULL, 0, CHANNEL_PATIENCE_MS);
+    struct json message = channel_compose("answer");
+    json_number(&message, "serial", serial);
+    json_bool(&message, "found", found);
+    autoclose int fd = parcel.p != NULL ? parcel_make(parcel) : -1;
+    (void)channel_send(handover->other, &message, &fd, fd >= 0, CHANNEL_PATIENCE_MS);
 }
 
 /* ---- giving ---- */
@@ -385,7 +374,7 @@ static void retire(struct handover *handover, int pid)
     struct json message = channel_compose("retired");
     (void)channel_send(handover->other, &message, NULL, 0, CHANNEL_PATIENCE_MS);
     while (!LIST_EMPTY(&handover->predecessors))
-        free_predecessor(LIST_FIRST(&handover->predecessors));
+        lose_predecessor(LIST_FIRST(&handover->predecessors));
     desk_retire(gateway->desk);
     admin_retire(gateway->admin);
     attach_retire(gateway->attach);
@@ -404,25 +393,34 @@ static void on_successor_gone(struct handover *handover)
     gateway_drain(handover->gateway);
 }
 
+static void hear_update(struct gateway *gateway, struct channel_message *message,
+                        const char *sandbox)
+{
+    struct json network = {0};
+    const int parcel = channel_take_fd(message);
+    if (parcel >= 0 && !parcel_open(parcel, &network))
+        attach_end(gateway->attach, sandbox); /* and the answer below is true */
+    attach_narrow(gateway->attach, sandbox, (struct str){network.data, network.len},
+                  channel_number(message, "serial"));
+    json_free(&network);
+}
+
 static void hear_successor(struct handover *handover, struct channel_message *message)
 {
     struct gateway *gateway = handover->gateway;
-    const char *sandbox = channel_text(message, "sandbox");
-    if (channel_is(message, "reload")) {
+    const char *sandbox = channel_text(message, "sandbox"), *id = channel_text(message, "id");
+    if (channel_is(message, "reload"))
         reload_follow(gateway->reloader, (uint64_t)channel_number(message, "generation"));
-    } else if (channel_is(message, "reopen")) {
+    else if (channel_is(message, "reopen"))
         audit_reopen(gateway->audit);
-    } else if (channel_is(message, "detach") && sandbox != NULL) {
+    else if (channel_is(message, "detach") && sandbox != NULL)
         attach_end(gateway->attach, sandbox);
-    } else if (channel_is(message, "update") && sandbox != NULL) {
-        struct json network = {0};
-        const int parcel = channel_take_fd(message);
-        if (parcel >= 0 && !parcel_open(parcel, &network))
-            attach_end(gateway->attach, sandbox);
-        else
-            attach_narrow(gateway->attach, sandbox, (struct str){network.data, network.len});
-        json_free(&network);
-    }
+    else if (channel_is(message, "update") && sandbox != NULL)
+        hear_update(gateway, message, sandbox);
+    else if (channel_is(message, "tunnels"))
+        tunnels_tell(gateway, channel_number(message, "serial"));
+    else if (channel_is(message, "cut") && id != NULL)
+        tunnels_cut_here(gateway, id, channel_number(message, "serial"));
 }
 
 static void on_successor(void *arg, struct channel_message *message)
@@ -674,7 +672,7 @@ void handover_free(struct handover *handover)
     ev_timer_stop(handover->gateway->loop, &handover->limit);
     ev_timer_stop(handover->gateway->loop, &handover->last_words);
     while (!LIST_EMPTY(&handover->predecessors))
-        free_predecessor(LIST_FIRST(&handover->predecessors));
+        lose_predecessor(LIST_FIRST(&handover->predecessors));
     channel_free(handover->other);
     if (handover->numbering_fd > 0)
         close(handover->numbering_fd);

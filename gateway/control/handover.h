@@ -20,10 +20,12 @@
  *   go
  *                                                    serving  pid
  *   retired
- *   denial  sandbox, message                         detach  sandbox
- *   updated  sandbox                                 update  sandbox    + parcel
- *                                                    reload  generation
+ *   denial  sandbox, message                         reload  generation
  *                                                    reopen
+ *                                                    detach  sandbox
+ *   answer  serial, found       + parcel             update  serial, sandbox    + parcel
+ *                                                    tunnels  serial
+ *                                                    cut  serial, id
  *
  * An old process whose successor ends without having handed over itself has nobody who would tell
  * it what becomes of its sandboxes: it ends them, and drains.
@@ -71,11 +73,21 @@ void handover_stand_by(struct handover *handover, const struct handover_calls *c
 /* `reload` or `reopen`, to all that have retired before us. */
 void handover_tell(struct handover *handover, const char *what);
 void handover_detach(struct handover *handover, const char *sandbox);
-/* Returns how many were told; attach_on_updated_elsewhere() is called for each. `network` NULL:
- * narrows nothing. */
-unsigned handover_update(struct handover *handover, const char *sandbox, const char *network);
-/* To the successor: the update of that sandbox is in force here too. */
-void handover_updated(struct handover *handover, const char *sandbox);
+
+/* What those are asked; `answer` runs once for each that was told: with what it said, or with NULL
+ * when it has ended. Returns how many that will be. */
+struct handover_question {
+    const char *type;         /* `update`, `tunnels`, `cut` */
+    const char *sandbox, *id; /* or NULL */
+    const char *parcel;       /* or NULL */
+};
+struct channel_message;
+typedef void handover_answer_fn(void *arg, struct channel_message *message);
+unsigned handover_ask(struct handover *handover, const struct handover_question *question,
+                      handover_answer_fn *answer, void *arg);
+/* By a retired one, to its successor. `parcel`: STR_NULL when there is none. */
+void handover_answer(struct handover *handover, int64_t serial, bool found, struct str parcel);
+
 /* A denial of a sandbox whose launcher the successor has. False: it could not be told. */
 bool handover_denial(struct handover *handover, const char *sandbox, struct str message);
 

@@ -97,6 +97,8 @@ bool launch_handle_frames(struct launch *launch);
 bool launch_flush(struct launch *launch);
 /* One process has taken up the update that is under way. */
 void launch_updated(struct launch *launch);
+/* To all that have parts of the sandbox; returns how many those are. */
+unsigned launch_tell_update(const struct launch *launch);
 struct launch *launch_find(struct attach_server *server, const char *name);
 /* As the kernel numbers sockets. */
 bool launch_socket_cookie(int fd, uint64_t *cookie);

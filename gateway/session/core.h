@@ -68,6 +68,7 @@ struct door {
     LIST_ENTRY(door) link;
     struct worker *worker;
     struct listener *listener; /* NULL when nothing is accepted any more */
+    int gate;                  /* what is watched for it; -1: the listener itself */
     struct sandbox *sandbox;   /* NULL for the gateway's own */
     const struct config_listen
         *config; /* of the worker's tenure; NULL for a sandbox's, and when closed */

@@ -1,11 +1,13 @@
 #include "session/session.h"
 
 #include "record/log.h"
+#include "srt/cleanup.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -161,6 +163,19 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int revents)
         ;
 }
 
+/* A listener is shared: with other workers, a launcher, a process that takes our place. While
+ * somebody has it open, an epoll instance that it was added to goes on telling of it, although we
+ * have closed it and its number is another's, and libev does not remove what it no longer watches.
+ * So it is watched through an instance of its own, which ends with the door. */
+static int make_gate(const struct listener *listener)
+{
+    struct epoll_event readable = {.events = EPOLLIN};
+    autoclose int gate = epoll_create1(EPOLL_CLOEXEC);
+    if (gate < 0 || epoll_ctl(gate, EPOLL_CTL_ADD, listener_fd(listener), &readable) != 0)
+        return -1;
+    return steal_fd(&gate);
+}
+
 struct door *door_open(struct worker *worker, struct listener *listener, struct sandbox *sandbox)
 {
     struct door *door = calloc(1, sizeof(*door));
@@ -169,7 +184,9 @@ struct door *door_open(struct worker *worker, struct listener *listener, struct 
     door->worker = worker;
     door->listener = listener;
     door->sandbox = sandbox;
-    ev_io_init(&door->readable, on_readable, listener_fd(listener), EV_READ);
+    door->gate = make_gate(listener);
+    ev_io_init(&door->readable, on_readable, door->gate >= 0 ? door->gate : listener_fd(listener),
+               EV_READ);
     door->readable.data = door;
     LIST_INSERT_HEAD(&worker->doors, door, link);
     if (!ev_is_active(&worker->accept_pause))
@@ -188,6 +205,9 @@ static void free_if_unused(struct door *door)
 void door_retire(struct door *door)
 {
     ev_io_stop(door->worker->loop, &door->readable);
+    if (door->gate >= 0)
+        close(door->gate);
+    door->gate = -1;
     listener_release(door->listener);
     door->listener = NULL;
 }

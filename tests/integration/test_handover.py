@@ -118,6 +118,26 @@ class Place(HandoverCase):
         self.assertEqual(self.numbers(), list(range(len(self.numbers()))))
         self.assertEqual({entry["cause"] for entry in self.gw.records("close")}, {"client"})
 
+    def test_operators_see_and_cut_what_is_open_in_each_process(self):
+        self.lab()
+        tunnels = []
+        for _ in range(3):
+            tunnels.append(self.tunnel())
+            self.gw.hand_over()
+        tunnels.append(self.tunnel())
+        ids = [self.gw.decision("good.test", number)["id"] for number in (1, 2, 3, 4)]
+        listed = json.loads(self.gw.operate("/tunnels"))
+        self.assertEqual(sorted(entry["id"] for entry in listed), sorted(ids))
+        self.assertEqual({entry["host"] for entry in listed}, {"good.test"})
+        for number in (1, 3):
+            self.assertEqual(json.loads(self.gw.operate(f"/tunnels/{ids[number]}/cut", "POST")), {"cut": ids[number]})
+            tunnels[number].expect_eof()
+            self.assertEqual(self.gw.close_record(ids[number])["cause"], "cut")
+        self.assertEqual(self.gw.predecessors[1].wait(PATIENCE_S), 0)
+        self.assertIn("error", self.gw.operate(f"/tunnels/{ids[1]}/cut", "POST"))
+        self.assertEqual(sorted(entry["id"] for entry in json.loads(self.gw.operate("/tunnels"))), sorted([ids[0], ids[2]]))
+        tunnels[0].send("still").expect("still")
+
     def test_a_kept_connection_gets_its_answer_and_is_told_that_it_was_the_last(self):
         good = self.origin("web.test")
         self.lab(allow=[good.authority], allow_addresses="127.0.0.0/8")
