@@ -112,10 +112,11 @@ static void flush(struct remote_link *link)
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent <= 0) {
-            if (errno == EAGAIN)
-                break;
-            bytes_free(&link->out);
-            shutdown(link->fd, SHUT_RDWR);
+            if (errno != EAGAIN) {
+                bytes_free(&link->out);
+                shutdown(link->fd, SHUT_RDWR);
+            }
+            break;
         }
         bytes_take(&link->out, (size_t)sent);
     }

@@ -46,6 +46,16 @@ class Docs(LabCase):
                         checked += 1
         self.assertGreater(checked, 0)
 
+    def test_every_key_of_a_built_in_filter_is_documented(self):
+        page = self.read("docs", "filters.md")
+        keys = 0
+        for name in os.listdir(os.path.join(ROOT, "filters")):
+            for key in re.findall(r'\{"([a-z-]+)", (?:true|false), take_', self.read("filters", name)):
+                with self.subTest(file=name, key=key):
+                    self.assertRegex(page, rf"`{key}[` ]")
+                    keys += 1
+        self.assertGreater(keys, 25)
+
     def test_files_that_documents_name_exist(self):
         for document in ("README.md", os.path.join("docs", "architecture.md"), os.path.join("docs", "testing.md")):
             for path in re.findall(r"`((?:dns|config|filters|gateway|launcher|tests|include|docs|packaging|\.ci)/[\w./-]+)`",
