@@ -369,6 +369,7 @@ static unsigned syscall_options(const struct settings *settings)
 {
     return (settings->network.allow_all_unix_sockets ? SYSCALLS_UNIX_SOCKETS : 0u) |
            (named_sockets(settings) ? SYSCALLS_NAMED_SOCKETS : 0u) |
+           (settings->filesystem.deny_read.count > 0 ? SYSCALLS_WATCH_READS : 0u) |
            (settings->allow_nested_user_namespaces ? SYSCALLS_NESTED_USERNS : 0u);
 }
 
@@ -517,15 +518,18 @@ static int run_inside(struct launch *launch, struct bwrap *bwrap, struct egress 
         return fail("%s", err.text);
 
     autofree_sockets char **sockets = list_sockets(launch);
-    struct violations violations;
-    violations_open(&violations, launch->name, launch->argv[0], launch->settings,
+    static struct violations violations;
+    violations_open(&violations, launch->name, launch->argv, launch->settings,
                     launch->violations_fd);
+    struct warden_law law = {.fence = &launch->fence,
+                             .plan = &launch->plan,
+                             .sockets = sockets,
+                             .syscalls = job.syscalls};
     struct supervise supervise = {.bwrap = bwrap,
                                   .egress = launch->way_out ? egress : NULL,
                                   .control = control,
-                                  .fence = &launch->fence,
                                   .home = launch->home,
-                                  .sockets = sockets,
+                                  .law = &law,
                                   .violations = &violations,
                                   .job = &job,
                                   .streams = launch->streams.fds,

@@ -202,6 +202,8 @@ static void hand_out_listener(int sock, unsigned options)
         fail(sock, err.text);
     if (listener < 0 && (options & SYSCALLS_NAMED_SOCKETS) != 0)
         fail(sock, "network.allowUnixSockets is not to be had in a sandbox inside a sandbox");
+    if (syscalls_install(listener < 0 ? options : options | SYSCALLS_REPORTED, &err) != 0)
+        fail(sock, err.text);
     struct stage_message message = {.word = STAGE_LISTENER};
     if (!fds_send(sock, &message, sizeof(message), &listener, listener >= 0 ? 1 : 0))
         _exit(FAILED);
@@ -209,9 +211,14 @@ static void hand_out_listener(int sock, unsigned options)
         close(listener);
 }
 
-/* Between fork and execve. `report` closes on success, so silence is success. */
-static _Noreturn void become_command(int sock, const struct stage_job *job, int report)
+/* Between fork and execve. `report` closes on success, so silence is success. Waits until process 1
+ * has its filter, as nothing may run beside it before. */
+static _Noreturn void become_command(int sock, const struct stage_job *job, int report,
+                                     int filtered)
 {
+    char byte;
+    if (read(filtered, &byte, 1) != 1)
+        _exit(FAILED);
     if (job->own_group) {
         setpgid(0, 0);
         take_terminal(getpid());
@@ -223,8 +230,11 @@ static _Noreturn void become_command(int sock, const struct stage_job *job, int 
     assert(job->argv[0] != NULL);
     if (chdir(job->cwd) == 0) {
         environ = (char **)(uintptr_t)job->env;
+        struct srt_err err;
         if (job->supervised)
             hand_out_listener(sock, job->syscalls);
+        else if (syscalls_install(job->syscalls, &err) != 0)
+            fail(sock, err.text);
         execvp(job->argv[0], job->argv);
     }
     error = errno;
@@ -234,14 +244,20 @@ static _Noreturn void become_command(int sock, const struct stage_job *job, int 
 
 static pid_t start_command(int sock, const struct stage_job *job)
 {
-    int report[2];
-    if (pipe2(report, O_CLOEXEC) != 0)
+    struct srt_err err;
+    int report[2], filtered[2];
+    if (pipe2(report, O_CLOEXEC) != 0 || pipe2(filtered, O_CLOEXEC) != 0)
         fail(sock, "no pipe");
     pid_t pid = fork();
     if (pid < 0)
         fail(sock, "the command cannot be started: no process");
     if (pid == 0)
-        become_command(sock, job, report[1]);
+        become_command(sock, job, report[1], filtered[0]);
+    if (syscalls_install(job->syscalls, &err) != 0)
+        fail(sock, err.text);
+    write_all(filtered[1], "", 1);
+    close(filtered[0]);
+    close(filtered[1]);
     close(report[1]);
     if (job->own_group)
         setpgid(pid, pid);
@@ -363,9 +379,6 @@ _Noreturn void stage_main(const char *words)
         fail(sock, "the sandbox's namespaces cannot be named");
     autoclose int fd = wait_for_go(sock);
     struct stage_job job = unpack(fd);
-    struct srt_err err;
-    if (syscalls_install(job.syscalls, &err) != 0)
-        fail(sock, err.text);
     close(steal_fd(&fd));
     pid_t command = start_command(sock, &job);
     /* The terminal, the standard streams and the directory are the command's now, not ours. */

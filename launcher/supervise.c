@@ -1,8 +1,7 @@
 #include "launcher/supervise.h"
-#include "launcher/hints.h"
 
 #include "launcher/clock.h"
-#include "launcher/warden/warden.h"
+#include "launcher/refusals.h"
 #include "srt/cleanup.h"
 
 #include <errno.h>
@@ -148,8 +147,8 @@ static void on_listener(struct watch *watch, int listener)
         if (watch->run->verbose)
             say("this runs inside a supervised sandbox: new protected names are only found at the "
                 "end");
-    } else if (warden_start(&watch->warden, &watch->run->bwrap->inside, watch->run->fence,
-                            watch->run->sockets, listener, &err) != 0) {
+    } else if (warden_start(&watch->warden, &watch->run->bwrap->inside, watch->run->law, listener,
+                            &err) != 0) {
         say(err.text);
         end(watch, EXIT_FAILED);
         bwrap_kill(watch->run->bwrap);
@@ -199,60 +198,6 @@ static void on_stage(struct watch *watch)
     }
 }
 
-/* The words of a message for a system call's name. */
-static const char *doing(const char *operation)
-{
-    static const struct {
-        const char *operation, *words;
-    } rows[] = {{"write", "writing"},        {"create", "creating"}, {"mkdir", "creating"},
-                {"mknod", "creating"},       {"symlink", "linking"}, {"link", "linking"},
-                {"rename", "renaming to"},   {"unlink", "removing"}, {"rmdir", "removing"},
-                {"truncate", "cutting"},     {"chmod", "changing"},  {"chown", "changing"},
-                {"connect", "connecting to"}};
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        if (strcmp(rows[i].operation, operation) == 0)
-            return rows[i].words;
-    return operation;
-}
-
-static void add_report(struct watch *watch, const struct warden_report *report)
-{
-    bool guarded = strncmp(report->setting, "protected: ", 11) == 0;
-    bool denied = strncmp(report->setting, "filesystem.", 11) == 0;
-    autofree char *message = NULL;
-    int len = asprintf(&message, "%s %s is not allowed in this sandbox", doing(report->operation),
-                       report->path);
-    if (len < 0)
-        return;
-    bool socket = strcmp(report->operation, "connect") == 0;
-    autofree char *better =
-        guarded || denied || socket
-            ? NULL
-            : hints_for_write(watch->run->fence, watch->run->home, report->path);
-    struct violation violation = {
-        .kind = socket ? "unix-socket" : "file",
-        .operation = report->operation,
-        .path = report->path,
-        .pid = report->pid,
-        .comm = report->comm,
-        .errno_word = socket ? "EPERM" : "EROFS",
-        .rule = report->setting,
-        .setting = socket              ? "network.allowUnixSockets"
-                   : guarded || denied ? "filesystem.denyWrite"
-                                       : "filesystem.allowWrite",
-        .message = message,
-        .hint = better != NULL ? better
-                : socket       ? "ask for the socket in network.allowUnixSockets"
-                : guarded      ? "this name is protected; ask the user to make the change"
-                : denied
-                    ? "the settings deny it; write somewhere else"
-                    : "write inside the working directory or $TMPDIR, or ask for its directory in "
-                      "filesystem.allowWrite",
-    };
-    violations_add(watch->run->violations, &violation);
-    watch->run->violations->dropped += report->missed;
-}
-
 /* False at the end of the warden. */
 static bool on_report(struct watch *watch)
 {
@@ -262,10 +207,7 @@ static bool on_report(struct watch *watch)
     if (len <= (ssize_t)offsetof(struct warden_report, path))
         return false;
     ((char *)&report)[len] = '\0';
-    report.comm[sizeof(report.comm) - 1] = '\0';
-    report.operation[sizeof(report.operation) - 1] = '\0';
-    report.setting[sizeof(report.setting) - 1] = '\0';
-    add_report(watch, &report);
+    refusals_report(watch->run->violations, watch->run->law->fence, watch->run->home, &report);
     return true;
 }
 
@@ -292,42 +234,13 @@ static const char *member(const json_t *frame, const char *name)
     return json_string_value(json_object_get(frame, name));
 }
 
-static const char *reason_for(const struct settings *settings, const char *host)
-{
-    for (size_t i = 0; i < settings->network.reason_count; i++)
-        if (strcmp(settings->network.reasons[i].pattern, host) == 0)
-            return settings->network.reasons[i].reason;
-    return NULL;
-}
-
-static void on_denial(struct watch *watch, const json_t *frame)
-{
-    const char *host = member(frame, "host");
-    if (host == NULL)
-        return;
-    const char *message = member(frame, "message");
-    const char *own_reason = reason_for(watch->run->violations->settings, host);
-    struct violation violation = {
-        .kind = "network",
-        .operation = "connect",
-        .host = host,
-        .port = (unsigned)json_integer_value(json_object_get(frame, "port")),
-        .reason = member(frame, "reason"),
-        .rule = member(frame, "rule"),
-        .setting = "network.allowedDomains",
-        .message = own_reason != NULL ? own_reason : message,
-        .hint = member(frame, "next_step"),
-    };
-    violations_add(watch->run->violations, &violation);
-}
-
 static void on_frame(struct watch *watch, const json_t *frame)
 {
     const char *type = member(frame, "type");
     if (type == NULL)
         return;
     if (strcmp(type, "denial") == 0) {
-        on_denial(watch, frame);
+        refusals_denial(watch->run->violations, frame);
     } else if (strcmp(type, "updated") == 0) {
         fprintf(stderr, "srt-launch: network policy %lld is in force, generation %lld\n",
                 (long long)json_integer_value(json_object_get(frame, "serial")),
@@ -422,8 +335,10 @@ static void loop(struct watch *watch)
             {.fd = run->egress != NULL ? run->egress->connection : -1, .events = POLLIN},
             {.fd = run->control.fd, .events = POLLIN},
             {.fd = watch->warden.reports, .events = POLLIN},
+            {.fd = violations_pending(run->violations) ? run->violations->fd : -1,
+             .events = POLLOUT},
         };
-        if (poll(wake, 5, next_timeout_ms(watch)) < 0 && errno != EINTR)
+        if (poll(wake, 6, next_timeout_ms(watch)) < 0 && errno != EINTR)
             end(watch, EXIT_FAILED);
         if (wake[0].revents != 0)
             on_signals(watch);
@@ -433,6 +348,8 @@ static void loop(struct watch *watch)
             on_control(watch);
         if (wake[4].revents != 0)
             on_warden(watch);
+        if (wake[5].revents != 0)
+            violations_flush(run->violations);
         if (wake[1].revents != 0)
             on_stage(watch);
         on_time(watch);
@@ -454,6 +371,7 @@ static void collect_last_reports(struct watch *watch)
     struct pollfd wake = {.fd = watch->warden.reports, .events = POLLIN};
     while (wake.fd >= 0 && poll(&wake, 1, 0) > 0 && on_report(watch))
         ;
+    violations_add_unlisted(watch->run->violations, warden_missed(&watch->warden));
     warden_end(&watch->warden);
 }
 

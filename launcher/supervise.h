@@ -12,14 +12,14 @@
 #include "launcher/egress.h"
 #include "launcher/stage.h"
 #include "launcher/violations.h"
+#include "launcher/warden/warden.h"
 
 struct supervise {
     struct bwrap *bwrap;
     struct egress *egress; /* NULL: no way out was asked for */
     struct control control;
-    const struct fence *fence; /* for the warden */
-    const char *home;          /* for hints; may be NULL */
-    char *const *sockets;      /* that may be connected to; NULL ends */
+    const struct warden_law *law;
+    const char *home; /* for hints; may be NULL */
     struct violations *violations;
     const struct stage_job *job;
     const int *streams; /* three: what the command gets instead of ours, or -1 */

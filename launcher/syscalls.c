@@ -39,6 +39,7 @@ struct row {
     int error;
     unsigned unless;
     const char *reason;
+    const char *detail; /* NULL = no argument matters */
 };
 
 #define LOW32 0xffffffffu
@@ -53,10 +54,13 @@ struct row {
 #define ARG_BITS(call, arg, bits, equal, code, without, why)                                  \
     {                                                                                         \
         .name = (call), .compare = BITS, .argument = (arg), .value = (equal), .mask = (bits), \
-        .error = (code), .unless = (without), .reason = (why)                                 \
+        .error = (code), .unless = (without), .reason = (why), .detail = #equal               \
     }
-#define FLAG(call, arg, flag, why) \
-    ARG_BITS(call, arg, flag, flag, EPERM, SYSCALLS_NESTED_USERNS, why)
+#define FLAG(call, arg, flag, why)                                                           \
+    {                                                                                        \
+        .name = (call), .compare = BITS, .argument = (arg), .value = (flag), .mask = (flag), \
+        .error = EPERM, .unless = SYSCALLS_NESTED_USERNS, .reason = (why), .detail = #flag   \
+    }
 
 static const struct row rows[] = {
     /* Namespaces and mounts: the fence stands on them. */
@@ -176,14 +180,45 @@ static bool row_applies(const struct row *row, unsigned options)
     return (row->unless & options) == 0;
 }
 
-static int add_row(scmp_filter_ctx filter, const struct row *row)
+/* A program that asks for what seems not to exist has a second way, and is not told about. */
+static bool row_is_reported(const struct row *row)
+{
+    return row->error != ENOSYS;
+}
+
+static int row_number(const struct row *row)
 {
     int number = seccomp_syscall_resolve_name(row->name);
-    if (number == __NR_SCMP_ERROR)
-        number = row->number;
+    return number == __NR_SCMP_ERROR ? row->number : number;
+}
+
+static bool row_matches(const struct row *row, const uint64_t *args)
+{
+    switch (row->compare) {
+    case ALWAYS:
+        return true;
+    case EQUAL:
+        return args[row->argument] == row->value;
+    case AT_LEAST:
+        return args[row->argument] >= row->value;
+    case BITS:
+        return (args[row->argument] & row->mask) == row->value;
+    }
+    return true;
+}
+
+/* Refused at once, or by the warden, who reports it. */
+static uint32_t refusal(int error, bool by_warden)
+{
+    return by_warden ? SCMP_ACT_NOTIFY : SCMP_ACT_ERRNO((uint32_t)error);
+}
+
+static int add_row(scmp_filter_ctx filter, const struct row *row, bool by_warden)
+{
+    int number = row_number(row);
     if (number == 0)
         return -EINVAL; /* a misspelled name; no row is about read() */
-    uint32_t action = SCMP_ACT_ERRNO((uint32_t)row->error);
+    uint32_t action = refusal(row->error, by_warden);
     switch (row->compare) {
     case ALWAYS:
         return seccomp_rule_add(filter, action, number, 0);
@@ -201,7 +236,7 @@ static int add_row(scmp_filter_ctx filter, const struct row *row)
 }
 
 /* Families one by one, and all from FAMILIES up, which takes in numbers with a dirty upper half. */
-static int add_families(scmp_filter_ctx filter)
+static int add_families(scmp_filter_ctx filter, bool by_warden)
 {
     struct row row = {
         .name = "socket", .compare = EQUAL, .error = EAFNOSUPPORT, .reason = family_reason};
@@ -209,39 +244,62 @@ static int add_families(scmp_filter_ctx filter)
     for (unsigned family = 0; family < FAMILIES && result == 0; family++) {
         row.value = family;
         if (family != AF_UNIX && family != AF_INET && family != AF_INET6 && family != AF_NETLINK)
-            result = add_row(filter, &row);
+            result = add_row(filter, &row, by_warden);
     }
     row.compare = AT_LEAST;
     row.value = FAMILIES;
     if (result == 0)
-        result = add_row(filter, &row);
+        result = add_row(filter, &row, by_warden);
     for (unsigned protocol = 0; protocol <= NETLINK_PROTOCOLS && result == 0; protocol++) {
         enum scmp_compare compare = protocol == NETLINK_PROTOCOLS ? SCMP_CMP_GE : SCMP_CMP_EQ;
         if (protocol != NETLINK_ROUTE_PROTOCOL)
-            result = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPROTONOSUPPORT), SCMP_SYS(socket), 2,
-                                      SCMP_A0(SCMP_CMP_EQ, AF_NETLINK, 0),
+            result = seccomp_rule_add(filter, refusal(EPROTONOSUPPORT, by_warden), SCMP_SYS(socket),
+                                      2, SCMP_A0(SCMP_CMP_EQ, AF_NETLINK, 0),
                                       SCMP_A2(compare, protocol, 0));
     }
     return result;
 }
 
 /* Netlink makes no difference between raw sockets and datagrams; getifaddrs() asks for raw ones. */
-static int add_raw(scmp_filter_ctx filter)
+static int add_raw(scmp_filter_ctx filter, bool by_warden)
 {
-    return seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 2,
+    return seccomp_rule_add(filter, refusal(EPERM, by_warden), SCMP_SYS(socket), 2,
                             SCMP_A0(SCMP_CMP_NE, AF_NETLINK),
                             SCMP_A1(SCMP_CMP_MASKED_EQ, 0xf, SOCK_RAW));
 }
 
 /* Sockets whose peer is fixed by connect(), which waits for the warden; a datagram names its
  * receiver. */
-static int add_datagrams(scmp_filter_ctx filter, unsigned options)
+static bool datagrams_refused(unsigned options)
 {
-    if ((options & SYSCALLS_NAMED_SOCKETS) == 0 || (options & SYSCALLS_UNIX_SOCKETS) != 0)
-        return 0;
-    return seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 2,
+    return (options & (SYSCALLS_NAMED_SOCKETS | SYSCALLS_UNIX_SOCKETS)) == SYSCALLS_NAMED_SOCKETS;
+}
+
+static int add_datagrams(scmp_filter_ctx filter, bool by_warden)
+{
+    return seccomp_rule_add(filter, refusal(EPERM, by_warden), SCMP_SYS(socket), 2,
                             SCMP_A0(SCMP_CMP_MASKED_EQ, LOW32, AF_UNIX),
                             SCMP_A1(SCMP_CMP_MASKED_EQ, 0xf, SOCK_DGRAM));
+}
+
+/* The rows that are reported, or the others. */
+static int add_rows(scmp_filter_ctx filter, unsigned options, bool reported, bool by_warden)
+{
+    int result = 0;
+    for (size_t i = 0; i < ROW_COUNT && result == 0; i++) {
+        if (!row_applies(&rows[i], options) || row_is_reported(&rows[i]) != reported)
+            continue;
+        result = add_row(filter, &rows[i], by_warden);
+        if (result == -EDOM)
+            result = 0; /* a call that this architecture does not have */
+    }
+    if (result == 0 && reported)
+        result = add_families(filter, by_warden);
+    if (result == 0 && reported)
+        result = add_raw(filter, by_warden);
+    if (result == 0 && reported && datagrams_refused(options))
+        result = add_datagrams(filter, by_warden);
+    return result;
 }
 
 int syscalls_install(unsigned options, struct srt_err *err)
@@ -252,31 +310,21 @@ int syscalls_install(unsigned options, struct srt_err *err)
     /* 32-bit and x32 entry points have other numbers for the same calls: none of them exists here.
      */
     int result = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS));
-    for (size_t i = 0; i < ROW_COUNT && result == 0; i++) {
-        if (!row_applies(&rows[i], options))
-            continue;
-        result = add_row(filter, &rows[i]);
-        if (result == -EDOM)
-            result = 0; /* a call that this architecture does not have */
-        if (result != 0)
-            srt_err_set(err, "the filter row %s cannot be added: %s", rows[i].name,
-                        strerror(-result));
-    }
-    if (result == 0 && (result = add_families(filter)) != 0)
-        srt_err_set(err, "the filter of socket families cannot be added: %s", strerror(-result));
-    if (result == 0 && (result = add_raw(filter)) != 0)
-        srt_err_set(err, "the filter of raw sockets cannot be added: %s", strerror(-result));
-    if (result == 0 && (result = add_datagrams(filter, options)) != 0)
-        srt_err_set(err, "the filter of datagram sockets cannot be added: %s", strerror(-result));
+    if (result == 0)
+        result = add_rows(filter, options, false, false);
+    if (result == 0 && (options & SYSCALLS_REPORTED) == 0)
+        result = add_rows(filter, options, true, false);
+    if (result != 0)
+        srt_err_set(err, "the system call filter cannot be made: %s", strerror(-result));
     if (result == 0 && (result = seccomp_load(filter)) != 0)
         srt_err_set(err, "the kernel refuses the system call filter: %s", strerror(-result));
     seccomp_release(filter);
     return result == 0 ? 0 : -1;
 }
 
-static int add_notify_row(scmp_filter_ctx filter, const struct table_row *row)
+static int add_notify_row(scmp_filter_ctx filter, const struct table_row *row, unsigned options)
 {
-    if (row->flags_at < 0)
+    if (row->flags_at < 0 || (options & SYSCALLS_WATCH_READS) != 0)
         return seccomp_rule_add(filter, SCMP_ACT_NOTIFY, row->number, 0);
     static const struct {
         unsigned mask, value;
@@ -321,13 +369,50 @@ int syscalls_install_notify(unsigned options, struct srt_err *err)
     int result = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS));
     for (size_t i = 0; i < table_row_count && result == 0; i++)
         if (table_rows[i].only_if == 0 || (table_rows[i].only_if & options) != 0)
-            result = add_notify_row(filter, &table_rows[i]);
+            result = add_notify_row(filter, &table_rows[i], options);
+    if (result == 0)
+        result = add_rows(filter, options, true, true);
     int fd = result == 0 ? load_with_listener(filter) : -1;
     int error = result == 0 ? errno : -result;
     seccomp_release(filter);
     if (fd < 0 && error == EBUSY)
         return -2;
     return fd >= 0 ? fd : srt_err_set(err, "calls cannot be supervised: %s", strerror(error));
+}
+
+bool syscalls_find_refusal(unsigned options, int number, const uint64_t *args,
+                           struct syscalls_refusal *refusal)
+{
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        const struct row *row = &rows[i];
+        if (!row_applies(row, options) || row_number(row) != number || !row_matches(row, args))
+            continue;
+        *refusal = (struct syscalls_refusal){.name = row->name,
+                                             .detail = row->detail != NULL ? row->detail : "",
+                                             .reason = row->reason,
+                                             .error = row->error,
+                                             .unless = row->unless};
+        return true;
+    }
+    if (number != SCMP_SYS(socket))
+        return false;
+    *refusal = (struct syscalls_refusal){.name = "socket", .detail = "", .reason = family_reason};
+    if (args[0] == AF_UNIX && datagrams_refused(options) && (args[1] & 0xf) == SOCK_DGRAM) {
+        refusal->error = EPERM;
+        refusal->detail = "AF_UNIX, SOCK_DGRAM";
+        refusal->reason = "a datagram names its receiver when it is sent";
+        refusal->unless = SYSCALLS_UNIX_SOCKETS;
+    } else if (args[0] != AF_NETLINK && (args[1] & 0xf) == SOCK_RAW) {
+        refusal->error = EPERM;
+        refusal->detail = "SOCK_RAW";
+        refusal->reason = raw_reason;
+    } else if (args[0] == AF_NETLINK) {
+        refusal->error = EPROTONOSUPPORT;
+        refusal->detail = "AF_NETLINK";
+    } else {
+        refusal->error = EAFNOSUPPORT;
+    }
+    return true;
 }
 
 void syscalls_print(unsigned options, FILE *out)

@@ -152,6 +152,17 @@ int call_open_base(struct call *call, int dir_fd)
     return fd;
 }
 
+bool call_path_of(struct call *call, int fd, char path[PATH_MAX], struct stat *st)
+{
+    char name[32] = "cwd";
+    if (fd != AT_FDCWD)
+        snprintf(name, sizeof(name), "fd/%d", fd);
+    const struct caller *caller = find_caller(call);
+    ssize_t len = caller == NULL ? -1 : readlinkat(caller->dir, name, path, PATH_MAX - 1);
+    path[len > 0 ? len : 0] = '\0';
+    return path[0] == '/' && fstatat(caller->dir, name, st, 0) == 0;
+}
+
 struct ward_link ward_link_to(int fd)
 {
     struct ward_link link;

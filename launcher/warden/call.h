@@ -10,10 +10,12 @@
 #ifndef LAUNCHER_WARDEN_CALL_H
 #define LAUNCHER_WARDEN_CALL_H
 
-#include "launcher/fence.h"
+#include "launcher/warden/warden.h"
 
+#include <limits.h>
 #include <linux/seccomp.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 /* What is known of a task that called before. `dir` is its directory in the host's /proc, which
@@ -33,9 +35,11 @@ struct ward {
     int listener, reports;
     int host_proc; /* the host's /proc */
     int own_fds;   /* our own directory of descriptors in it */
-    const struct fence *fence;
-    char *const *sockets;
-    uint32_t missed;  /* reports that found no room */
+    const struct warden_law *law;
+    uint64_t *missed; /* reports that found no room */
+    int64_t slow_ms;  /* when srt-launch last had no time to read them */
+    uint64_t *masks;  /* the mounts that hide something */
+    size_t mask_count;
     int64_t umask_ms; /* when somebody last changed a umask */
     struct caller callers[CALLERS];
 };
@@ -60,6 +64,8 @@ int call_open_proc(struct call *call, const char *name, int flags);
 const struct caller *call_caller(struct call *call);
 /* Somebody is about to change a umask. */
 void call_umask_changes(struct ward *ward);
+/* Where the caller's own descriptor is, and what; false where it has no path. */
+bool call_path_of(struct call *call, int fd, char path[PATH_MAX], struct stat *st);
 bool call_waits(const struct call *call);
 
 /* A terminated string, or exactly `len` bytes, of its memory. */

@@ -8,20 +8,43 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* unlink and rmdir mean a link itself, the others what it leads to. */
-static bool follows(const struct table_row *row)
+/* Where a path stands the kernel would say EROFS by its mounts; and where none lies on it because
+ * the file was replaced outside, we do. */
+static int64_t judge_path(struct call *call, const struct table_row *row, const char *path)
 {
-    return strcmp(row->operation, "unlink") != 0 && strcmp(row->operation, "rmdir") != 0;
+    if (judge_is_private(path))
+        return ANSWER_RUN_IT;
+    struct fence_view view = fence_view(call->ward->law->fence, path);
+    if (view.writable || view.fresh != PROTECT_NO_PART)
+        return ANSWER_RUN_IT;
+    judge_report(call, row->operation, path, EROFS, view.write_setting);
+    return -EROFS;
+}
+
+/* A device, a FIFO or a socket that is open is not of the tree. */
+static int64_t change_descriptor(struct call *call, const struct table_row *row, int fd)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    if (!call_path_of(call, fd, path, &st) || (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) ||
+        st.st_nlink == 0 || judge_is_stream(&st))
+        return ANSWER_RUN_IT;
+    return judge_path(call, row, path);
 }
 
 int64_t answer_change(struct call *call, const struct table_row *row, const uint64_t *args)
 {
-    bool follow = follows(row);
+    uint64_t flags = row->aim > 0 ? args[row->aim] : 0;
+    bool follow = row->aim >= 0 && (flags & AT_SYMLINK_NOFOLLOW) == 0;
+    char first;
+    if (row->aim == TABLE_DESCRIPTOR || args[1] == 0 ||
+        ((flags & AT_EMPTY_PATH) != 0 && call_read_memory(call, args[1], &first, 1) == 0 &&
+         first == '\0'))
+        return change_descriptor(call, row, (int)args[0]);
     autospot struct spot spot = SPOT_NONE;
     struct stat st;
-    if (args[1] == 0 || spot_of(call, (int)args[0], args[1], &spot) != 0 ||
-        spot_is_special(&spot) || judge_is_private(spot.path) ||
-        fstatat(spot.dir, spot.name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+    if (spot_of(call, (int)args[0], args[1], &spot) != 0 || spot_is_special(&spot) ||
+        judge_is_private(spot.path) || fstatat(spot.dir, spot.name, &st, AT_SYMLINK_NOFOLLOW) != 0)
         return ANSWER_RUN_IT;
     struct path_place place = {0};
     if (S_ISLNK(st.st_mode) && follow &&
@@ -30,17 +53,10 @@ int64_t answer_change(struct call *call, const struct table_row *row, const uint
     const char *path = place.path != NULL ? place.path : spot.path;
     /* A device or a FIFO is not changed by writing into it. */
     bool into = follow && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
-    int64_t result = ANSWER_RUN_IT;
-    if (!into && !judge_is_private(path)) {
-        struct fence_view view = fence_view(call->ward->fence, path);
-        if (!view.writable && view.fresh == PROTECT_NO_PART) {
-            judge_report(call, row->operation, path, EROFS, view.write_setting);
-            /* Where a mount stands the kernel knows the better error. */
-            result = !follow && spot_is_mount_point(&spot) ? ANSWER_RUN_IT : -EROFS;
-        }
-    }
+    int64_t result = into ? ANSWER_RUN_IT : judge_path(call, row, path);
     path_place_free(&place);
-    return result;
+    /* A mount that is to be removed is busy, and the kernel knows when it is not empty. */
+    return result < 0 && !follow && spot_is_mount_point(&spot) ? ANSWER_RUN_IT : result;
 }
 
 int64_t answer_umask(struct call *call, const struct table_row *row, const uint64_t *args)

@@ -7,33 +7,65 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 
-enum { MOVE_SEARCH_MS = 2000 }; /* for a directory that gets a name which begins a protected one */
+enum {
+    MOVE_SEARCH_MS = 2000, /* for a directory that gets a name which begins a protected one */
+    SLOW_MS = 2000,        /* for the launcher to take a report */
+    SLOW_AGAIN_MS = 10000,
+};
+
+/* What a process says of itself, as one printable line. */
+static void read_words(struct call *call, const char *name, char *out, size_t size)
+{
+    autoclose int fd = call_open_proc(call, name, O_RDONLY);
+    ssize_t len = fd < 0 ? 0 : read(fd, out, size - 1);
+    while (len > 0 && (out[len - 1] == '\0' || out[len - 1] == '\n'))
+        len--;
+    out[len > 0 ? len : 0] = '\0';
+    for (ssize_t i = 0; i < len; i++)
+        if (out[i] < ' ' || out[i] > '~')
+            out[i] = out[i] == '\0' ? ' ' : '?';
+}
+
+/* Waits a moment for a launcher that is behind, so that nothing is lost in a flood; not again soon
+ * for one that has stopped reading. */
+static void send_report(struct ward *ward, const struct warden_report *message)
+{
+    size_t size = offsetof(struct warden_report, path) + strlen(message->path) + 1;
+    struct pollfd wake = {.fd = ward->reports, .events = POLLOUT};
+    do {
+        if (send(ward->reports, message, size, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)size)
+            return;
+    } while (errno == EAGAIN && clock_ms() - ward->slow_ms > SLOW_AGAIN_MS &&
+             poll(&wake, 1, SLOW_MS) > 0);
+    if (errno == EAGAIN && clock_ms() - ward->slow_ms > SLOW_AGAIN_MS)
+        ward->slow_ms = clock_ms();
+    __atomic_fetch_add(ward->missed, 1, __ATOMIC_RELAXED);
+}
+
+void judge_report_as(struct call *call, struct warden_report *message)
+{
+    if (call->reported)
+        return;
+    call->reported = true;
+    message->pid = call_caller(call)->inner_pid;
+    read_words(call, "comm", message->comm, sizeof(message->comm));
+    read_words(call, "cmdline", message->command, sizeof(message->command));
+    send_report(call->ward, message);
+}
 
 void judge_report(struct call *call, const char *operation, const char *path, int error,
                   const char *setting)
 {
-    struct ward *ward = call->ward;
-    if (call->reported)
-        return;
-    call->reported = true;
-    struct warden_report message = {.error = error, .missed = ward->missed};
-    message.pid = call_caller(call)->inner_pid;
-    autoclose int fd = call_open_proc(call, "comm", O_RDONLY);
-    ssize_t len = fd < 0 ? 0 : read(fd, message.comm, sizeof(message.comm) - 1);
-    if (len > 0 && message.comm[len - 1] == '\n')
-        message.comm[len - 1] = '\0';
+    struct warden_report message = {.kind = WARDEN_FILE, .error = error};
     snprintf(message.operation, sizeof(message.operation), "%s", operation);
     snprintf(message.setting, sizeof(message.setting), "%s", setting);
     snprintf(message.path, sizeof(message.path), "%s", path);
-    size_t size = offsetof(struct warden_report, path) + strlen(message.path) + 1;
-    if (send(ward->reports, &message, size, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)size)
-        ward->missed = 0;
-    else
-        ward->missed++;
+    judge_report_as(call, &message);
 }
 
 bool judge_is_private(const char *path)
@@ -45,7 +77,7 @@ bool judge_creation(struct call *call, const char *operation, const char *path, 
 {
     if (judge_is_private(path))
         return true;
-    const struct fence *fence = call->ward->fence;
+    const struct fence *fence = call->ward->law->fence;
     struct fence_view view = fence_view(fence, path);
     const char *lead = S_ISDIR(type) ? NULL : protect_lead(&fence->protect, path, S_ISLNK(type));
     if (view.writable && lead == NULL)
@@ -59,7 +91,7 @@ int64_t judge_result(struct call *call, const char *operation, const struct spot
 {
     if (result == -EROFS && !judge_is_private(spot->path))
         judge_report(call, operation, spot->path, EROFS,
-                     fence_view(call->ward->fence, spot->path).write_setting);
+                     fence_view(call->ward->law->fence, spot->path).write_setting);
     return result;
 }
 
@@ -86,26 +118,34 @@ bool judge_move(struct call *call, const struct spot *from, const char *to)
     struct stat st;
     if (fstatat(from->dir, from->name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(st.st_mode))
         return true;
-    if (protect_lead(&call->ward->fence->protect, to, true) == NULL &&
-        !fence_differs_below(call->ward->fence, to))
+    if (protect_lead(&call->ward->law->fence->protect, to, true) == NULL &&
+        !fence_differs_below(call->ward->law->fence, to))
         return true;
-    struct moved moved = {.fence = call->ward->fence, .to = to, .allowed = true};
+    struct moved moved = {.fence = call->ward->law->fence, .to = to, .allowed = true};
     return tree_walk(from->path, clock_ms() + MOVE_SEARCH_MS, on_moved, &moved, NULL) == 0 &&
            moved.allowed;
 }
 
+bool judge_is_stream(const struct stat *st)
+{
+    struct stat stream;
+    for (int i = 0; i < 3; i++)
+        if (fstat(i, &stream) == 0 && stream.st_dev == st->st_dev && stream.st_ino == st->st_ino)
+            return true;
+    return false;
+}
+
 bool judge_change(const struct ward *ward, int fd, char path[PATH_MAX], struct fence_view *view)
 {
-    struct stat st, stream;
+    struct stat st;
     *view = (struct fence_view){.writable = true};
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_nlink == 0)
         return true;
-    for (int i = 0; i < 3; i++)
-        if (fstat(i, &stream) == 0 && stream.st_dev == st.st_dev && stream.st_ino == st.st_ino)
-            return true;
+    if (judge_is_stream(&st))
+        return true;
     ward_path_of(ward, fd, path, PATH_MAX);
     if (path[0] != '/' || judge_is_private(path))
         return true;
-    *view = fence_view(ward->fence, path);
+    *view = fence_view(ward->law->fence, path);
     return view->writable;
 }

@@ -12,6 +12,9 @@
 void judge_report(struct call *call, const char *operation, const char *path, int error,
                   const char *setting);
 
+/* The same for other kinds. Fills in who it was. */
+void judge_report_as(struct call *call, struct warden_report *message);
+
 /* The sandbox's own /dev and /proc are not the fence's business. */
 bool judge_is_private(const char *path);
 
@@ -29,6 +32,9 @@ bool judge_move(struct call *call, const struct spot *from, const char *to);
  * and editors do by renaming, the new one lies bare. So what exists is judged here, too, and not
  * only by the mounts. */
 bool judge_change(const struct ward *ward, int fd, char path[PATH_MAX], struct fence_view *view);
+
+/* One of the streams that the caller of srt-launch gave. */
+bool judge_is_stream(const struct stat *st);
 
 /* Failures of a call that was let through tell of the walls, too. Returns `result`. */
 int64_t judge_result(struct call *call, const char *operation, const struct spot *spot,

@@ -38,7 +38,7 @@ int64_t answer_make(struct call *call, const struct table_row *row, const uint64
     if (result != 0)
         return result;
     /* Made empty; a directory that is moved here could bring hooks along. */
-    bool new_hooks = dir && fence_view(call->ward->fence, spot.path).fresh == PROTECT_HOOKS;
+    bool new_hooks = dir && fence_view(call->ward->law->fence, spot.path).fresh == PROTECT_HOOKS;
     if (!new_hooks && !judge_creation(call, row->operation, spot.path, dir ? S_IFDIR : S_IFREG))
         return -EROFS;
     umask(call_caller(call)->umask);
@@ -121,7 +121,7 @@ static int64_t put_config(struct call *call, const struct spot *from, const stru
                           const char *setting)
 {
     char why[128] = "", text[sizeof((struct warden_report){0}.setting)];
-    int result = fence_view(call->ward->fence, from->path).writable
+    int result = fence_view(call->ward->law->fence, from->path).writable
                      ? vet_rename_config(from->dir, from->name, to->dir, to->name, why, sizeof(why))
                      : -EROFS;
     if (result == -EROFS) {
@@ -144,7 +144,7 @@ int64_t answer_rename(struct call *call, const struct table_row *row, const uint
         return -EINTR;
     if (spot_is_special(&from) || spot_is_special(&to))
         return -EBUSY;
-    struct fence_view target = fence_view(call->ward->fence, to.path);
+    struct fence_view target = fence_view(call->ward->law->fence, to.path);
     if (target.fresh == PROTECT_CONFIG && flags == 0 && !from.slash && !to.slash)
         return put_config(call, &from, &to, target.write_setting);
     bool exchange = (flags & RENAME_EXCHANGE) != 0;
@@ -152,7 +152,7 @@ int64_t answer_rename(struct call *call, const struct table_row *row, const uint
         (exchange && !judge_creation(call, row->operation, from.path, spot_type(&to))))
         return -EROFS;
     /* Between two mounts the kernel says EXDEV, which lets mv copy instead. */
-    struct fence_view source = fence_view(call->ward->fence, from.path);
+    struct fence_view source = fence_view(call->ward->law->fence, from.path);
     if (!source.writable && !judge_is_private(from.path) && spot_exists(&from) &&
         spot_same_mount(from.dir, to.dir)) {
         judge_report(call, row->operation, from.path, EROFS, source.write_setting);

@@ -116,6 +116,16 @@ static int64_t open_terminal(struct call *call, const struct spot *spot, int fla
     return errno_of(open(path, flags));
 }
 
+/* What a link of the kernel's leads to has another name than the link. */
+static void report_linked(struct call *call, const struct spot *spot)
+{
+    char path[PATH_MAX];
+    autoclose int fd = openat(spot->dir, spot->name, O_PATH | O_CLOEXEC);
+    if (fd >= 0 && ward_path_of(call->ward, fd, path, sizeof(path)) > 0)
+        judge_report(call, "write", path, EROFS,
+                     fence_view(call->ward->law->fence, path).write_setting);
+}
+
 /* `nofollow` is 0 only for the kernel's own links in /proc. Nothing is left to the kernel here: by
  * the time it looks, the path may lead to a guarded file that no mount covers. So nobody gets a
  * terminal for its session by opening it (O_NOCTTY); programs ask with TIOCSCTTY. */
@@ -132,7 +142,7 @@ static int64_t open_existing(struct call *call, const struct spot *spot, int fla
     /* By this name it may be changed, and where the name has become a link meanwhile it is not
      * followed. */
     if (S_ISREG(type) && nofollow != 0 && !spot_on_proc(spot->dir) &&
-        fence_view(call->ward->fence, spot->path).writable) {
+        fence_view(call->ward->law->fence, spot->path).writable) {
         autoclose int fd = openat(spot->dir, spot->name, flags | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
         return fd < 0 ? -errno : give(call, fd, (uint64_t)flags);
     }
@@ -147,6 +157,8 @@ static int64_t open_existing(struct call *call, const struct spot *spot, int fla
     if (fd == -EACCES && (flags & O_TRUNC) != 0 && fstatvfs(spot->dir, &fs) == 0 &&
         (fs.f_flag & ST_RDONLY) != 0)
         return -EROFS; /* which the kernel looks at first where it is asked to cut */
+    if (fd == -EROFS && nofollow == 0)
+        report_linked(call, spot);
     if (fd < 0)
         return fd;
     if (changes && !judge_change(call->ward, fd, path, &view)) {
@@ -261,8 +273,11 @@ int64_t answer_open(struct call *call, const struct table_row *row, const uint64
     uint64_t flags = args[2];
     /* The flags came in a register, so they cannot change. Neither of these opens what exists for
      * writing; the unnamed file of O_TMPFILE gets its name by a call that is judged. */
-    if ((flags & O_PATH) != 0 || (flags & (O_DIRECTORY | O_CREAT)) == O_DIRECTORY)
+    if ((flags & O_PATH) != 0)
         return ANSWER_RUN_IT;
+    if ((flags & (O_DIRECTORY | O_CREAT)) == O_DIRECTORY ||
+        ((flags & (O_CREAT | O_TRUNC)) == 0 && (flags & O_ACCMODE) == O_RDONLY))
+        return answer_read(call, (int)args[0], args[1], flags);
     if ((flags & O_DIRECTORY) != 0)
         return -EINVAL; /* as since Linux 6.4; before that a file was made */
     return do_open(call, (int)args[0], args[1], flags, (mode_t)args[3]);

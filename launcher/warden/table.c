@@ -8,39 +8,70 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+/* Younger than the headers; since Linux 5.1 numbers are the same everywhere. */
+#ifndef SYS_fchmodat2
+#define SYS_fchmodat2 452
+#endif
+#ifndef SYS_setxattrat
+#define SYS_setxattrat 463
+#define SYS_removexattrat 466
+#endif
+#ifndef SYS_file_setattr
+#define SYS_file_setattr 469
+#endif
+
 #define ALWAYS -1, 0
 #define WRITES(argument) argument, 0
 #define NAMED_SOCKETS -1, SYSCALLS_NAMED_SOCKETS
+#define ANY_SOCKETS -1, SYSCALLS_NAMED_SOCKETS | SYSCALLS_UNIX_SOCKETS
 
 const struct table_row table_rows[] = {
-    {SYS_openat, WRITES(2), TABLE_AS_IS, answer_open, "write"},
-    {SYS_openat2, ALWAYS, TABLE_AS_IS, answer_openat2, "write"},
-    {SYS_mkdirat, ALWAYS, TABLE_AS_IS, answer_make, "mkdir"},
-    {SYS_mknodat, ALWAYS, TABLE_AS_IS, answer_make, "mknod"},
-    {SYS_symlinkat, ALWAYS, TABLE_AS_IS, answer_symlink, "symlink"},
-    {SYS_linkat, ALWAYS, TABLE_AS_IS, answer_link, "link"},
-    {SYS_renameat2, ALWAYS, TABLE_AS_IS, answer_rename, "rename"},
-    {SYS_unlinkat, ALWAYS, TABLE_AS_IS, answer_change, "unlink"},
-    {SYS_truncate, ALWAYS, TABLE_CWD_FIRST, answer_truncate, "truncate"},
-    {SYS_fchmodat, ALWAYS, TABLE_AS_IS, answer_change, "chmod"},
-    {SYS_fchownat, ALWAYS, TABLE_AS_IS, answer_change, "chown"},
-    {SYS_umask, ALWAYS, TABLE_AS_IS, answer_umask, "umask"},
-    {SYS_connect, NAMED_SOCKETS, TABLE_AS_IS, answer_connect, "connect"},
+    {SYS_openat, WRITES(2), TABLE_AS_IS, answer_open, "write", 0},
+    {SYS_openat2, ALWAYS, TABLE_AS_IS, answer_openat2, "write", 0},
+    {SYS_mkdirat, ALWAYS, TABLE_AS_IS, answer_make, "mkdir", 0},
+    {SYS_mknodat, ALWAYS, TABLE_AS_IS, answer_make, "mknod", 0},
+    {SYS_symlinkat, ALWAYS, TABLE_AS_IS, answer_symlink, "symlink", 0},
+    {SYS_linkat, ALWAYS, TABLE_AS_IS, answer_link, "link", 0},
+    {SYS_renameat2, ALWAYS, TABLE_AS_IS, answer_rename, "rename", 0},
+    {SYS_unlinkat, ALWAYS, TABLE_AS_IS, answer_change, "unlink", TABLE_LINK},
+    {SYS_truncate, ALWAYS, TABLE_CWD_FIRST, answer_truncate, "truncate", 0},
+    {SYS_fchmodat, ALWAYS, TABLE_AS_IS, answer_change, "chmod", TABLE_FOLLOWS},
+    {SYS_fchmodat2, ALWAYS, TABLE_AS_IS, answer_change, "chmod", 3},
+    {SYS_fchmod, ALWAYS, TABLE_AS_IS, answer_change, "chmod", TABLE_DESCRIPTOR},
+    {SYS_fchownat, ALWAYS, TABLE_AS_IS, answer_change, "chown", 4},
+    {SYS_fchown, ALWAYS, TABLE_AS_IS, answer_change, "chown", TABLE_DESCRIPTOR},
+    {SYS_utimensat, ALWAYS, TABLE_AS_IS, answer_change, "utimes", 3},
+    {SYS_setxattr, ALWAYS, TABLE_CWD_FIRST, answer_change, "setxattr", TABLE_FOLLOWS},
+    {SYS_lsetxattr, ALWAYS, TABLE_CWD_FIRST, answer_change, "setxattr", TABLE_LINK},
+    {SYS_fsetxattr, ALWAYS, TABLE_AS_IS, answer_change, "setxattr", TABLE_DESCRIPTOR},
+    {SYS_setxattrat, ALWAYS, TABLE_AS_IS, answer_change, "setxattr", 2},
+    {SYS_removexattr, ALWAYS, TABLE_CWD_FIRST, answer_change, "removexattr", TABLE_FOLLOWS},
+    {SYS_lremovexattr, ALWAYS, TABLE_CWD_FIRST, answer_change, "removexattr", TABLE_LINK},
+    {SYS_fremovexattr, ALWAYS, TABLE_AS_IS, answer_change, "removexattr", TABLE_DESCRIPTOR},
+    {SYS_removexattrat, ALWAYS, TABLE_AS_IS, answer_change, "removexattr", 2},
+    {SYS_file_setattr, ALWAYS, TABLE_AS_IS, answer_change, "setattr", 4},
+    {SYS_umask, ALWAYS, TABLE_AS_IS, answer_umask, "umask", 0},
+    {SYS_connect, NAMED_SOCKETS, TABLE_AS_IS, answer_connect, "connect", 0},
+    {SYS_bind, ANY_SOCKETS, TABLE_AS_IS, answer_bind, "bind", 0},
 #ifdef SYS_renameat
-    {SYS_renameat, ALWAYS, TABLE_NO_FLAGS, answer_rename, "rename"},
+    {SYS_renameat, ALWAYS, TABLE_NO_FLAGS, answer_rename, "rename", 0},
 #endif
 #ifdef SYS_open
-    {SYS_open, WRITES(1), TABLE_CWD_FIRST, answer_open, "write"},
-    {SYS_creat, ALWAYS, TABLE_CREAT, answer_open, "write"},
-    {SYS_mkdir, ALWAYS, TABLE_CWD_FIRST, answer_make, "mkdir"},
-    {SYS_mknod, ALWAYS, TABLE_CWD_FIRST, answer_make, "mknod"},
-    {SYS_symlink, ALWAYS, TABLE_CWD_SECOND, answer_symlink, "symlink"},
-    {SYS_link, ALWAYS, TABLE_CWD_BOTH, answer_link, "link"},
-    {SYS_rename, ALWAYS, TABLE_CWD_BOTH, answer_rename, "rename"},
-    {SYS_unlink, ALWAYS, TABLE_CWD_FIRST, answer_change, "unlink"},
-    {SYS_rmdir, ALWAYS, TABLE_CWD_FIRST, answer_change, "rmdir"},
-    {SYS_chmod, ALWAYS, TABLE_CWD_FIRST, answer_change, "chmod"},
-    {SYS_chown, ALWAYS, TABLE_CWD_FIRST, answer_change, "chown"},
+    {SYS_open, WRITES(1), TABLE_CWD_FIRST, answer_open, "write", 0},
+    {SYS_creat, ALWAYS, TABLE_CREAT, answer_open, "write", 0},
+    {SYS_mkdir, ALWAYS, TABLE_CWD_FIRST, answer_make, "mkdir", 0},
+    {SYS_mknod, ALWAYS, TABLE_CWD_FIRST, answer_make, "mknod", 0},
+    {SYS_symlink, ALWAYS, TABLE_CWD_SECOND, answer_symlink, "symlink", 0},
+    {SYS_link, ALWAYS, TABLE_CWD_BOTH, answer_link, "link", 0},
+    {SYS_rename, ALWAYS, TABLE_CWD_BOTH, answer_rename, "rename", 0},
+    {SYS_unlink, ALWAYS, TABLE_CWD_FIRST, answer_change, "unlink", TABLE_LINK},
+    {SYS_rmdir, ALWAYS, TABLE_CWD_FIRST, answer_change, "rmdir", TABLE_LINK},
+    {SYS_chmod, ALWAYS, TABLE_CWD_FIRST, answer_change, "chmod", TABLE_FOLLOWS},
+    {SYS_chown, ALWAYS, TABLE_CWD_FIRST, answer_change, "chown", TABLE_FOLLOWS},
+    {SYS_lchown, ALWAYS, TABLE_CWD_FIRST, answer_change, "chown", TABLE_LINK},
+    {SYS_utime, ALWAYS, TABLE_CWD_FIRST, answer_change, "utimes", TABLE_FOLLOWS},
+    {SYS_utimes, ALWAYS, TABLE_CWD_FIRST, answer_change, "utimes", TABLE_FOLLOWS},
+    {SYS_futimesat, ALWAYS, TABLE_AS_IS, answer_change, "utimes", TABLE_FOLLOWS},
 #endif
 };
 const size_t table_row_count = sizeof(table_rows) / sizeof(table_rows[0]);
@@ -85,5 +116,5 @@ int64_t table_answer(struct call *call)
         shape_args(row->shape, (const uint64_t *)call->request->data.args, args);
         return row->answer(call, row, args);
     }
-    return -ENOSYS;
+    return answer_refused(call);
 }

@@ -23,6 +23,8 @@ enum table_shape {
     TABLE_NO_FLAGS,   /* fchmodat, renameat: without the last argument of the youngest */
 };
 
+enum table_aim { TABLE_FOLLOWS = 0, TABLE_LINK = -1, TABLE_DESCRIPTOR = -2 };
+
 struct table_row {
     int number;
     int flags_at; /* waits only with open flags that create or write in this argument; -1 = always
@@ -31,12 +33,13 @@ struct table_row {
     enum table_shape shape;
     int64_t (*answer)(struct call *call, const struct table_row *row, const uint64_t *args);
     const char *operation; /* the word in a report */
+    int aim;               /* of answer_change: enum table_aim, or where the AT_ flags are */
 };
 
 extern const struct table_row table_rows[];
 extern const size_t table_row_count;
 
-/* Finds the row and lets it answer. A call that is in no row gets ENOSYS. */
+/* Finds the row and lets it answer. A call that is in no row is refused. */
 int64_t table_answer(struct call *call);
 
 #endif

@@ -3,12 +3,15 @@
 #include "launcher/warden/answers.h"
 #include "srt/cleanup.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -52,8 +55,23 @@ static _Noreturn void serve(struct ward *ward)
     }
 }
 
-static _Noreturn void become_warden(const struct inside *inside, const struct fence *fence,
-                                    char *const *sockets, int listener, int reports, pid_t parent)
+/* A place that is hidden is known by the mount that hides it. */
+static void find_masks(struct ward *ward)
+{
+    const struct fence_plan *plan = ward->law->plan;
+    ward->masks = calloc(plan->count + 1, sizeof(*ward->masks));
+    assert(ward->masks != NULL);
+    for (size_t i = 0; i < plan->count; i++) {
+        struct statx st;
+        if (plan->steps[i].act == FENCE_HIDDEN &&
+            statx(AT_FDCWD, plan->steps[i].path, AT_SYMLINK_NOFOLLOW, STATX_MNT_ID, &st) == 0)
+            ward->masks[ward->mask_count++] = st.stx_mnt_id;
+    }
+}
+
+static _Noreturn void become_warden(const struct inside *inside, const struct warden_law *law,
+                                    const struct warden *warden, int listener, int reports,
+                                    pid_t parent)
 {
     struct srt_err err;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -78,19 +96,24 @@ static _Noreturn void become_warden(const struct inside *inside, const struct fe
                          .reports = reports,
                          .host_proc = inside->host_proc,
                          .own_fds = own_fds,
-                         .fence = fence,
-                         .sockets = sockets};
+                         .missed = warden->missed,
+                         .slow_ms = INT64_MIN / 2,
+                         .law = law};
+    find_masks(&ward);
     serve(&ward);
 }
 
-int warden_start(struct warden *warden, const struct inside *inside, const struct fence *fence,
-                 char *const *sockets, int listener, struct srt_err *err)
+int warden_start(struct warden *warden, const struct inside *inside, const struct warden_law *law,
+                 int listener, struct srt_err *err)
 {
     int pair[2];
     *warden = (struct warden){.reports = -1};
     autoclose int owned = listener;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         return srt_err_set(err, "socketpair: %s", strerror(errno));
+    warden->missed = mmap(NULL, sizeof(*warden->missed), PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert(warden->missed != MAP_FAILED);
     pid_t parent = getpid();
     pid_t pid = _Fork(); /* as in inside.c: no thread may be started in the child */
     if (pid < 0) {
@@ -110,7 +133,7 @@ int warden_start(struct warden *warden, const struct inside *inside, const struc
             if (!kept)
                 close(fd);
         }
-        become_warden(inside, fence, sockets, owned, pair[1], parent);
+        become_warden(inside, law, warden, owned, pair[1], parent);
     }
     close(pair[1]);
     warden->pid = pid;
@@ -118,8 +141,15 @@ int warden_start(struct warden *warden, const struct inside *inside, const struc
     return 0;
 }
 
+uint64_t warden_missed(const struct warden *warden)
+{
+    return warden->missed == NULL ? 0 : __atomic_load_n(warden->missed, __ATOMIC_RELAXED);
+}
+
 void warden_end(struct warden *warden)
 {
+    if (warden->missed != NULL)
+        munmap(warden->missed, sizeof(*warden->missed));
     if (warden->reports >= 0)
         close(warden->reports);
     if (warden->pid > 0) {

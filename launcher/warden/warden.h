@@ -10,6 +10,8 @@
  * nothing. Calls that only change what exists are judged and reported, and then run: mounts enforce
  * those.
  *
+ * Every refusal is reported to srt-launch, with whoever made the call.
+ *
  * Process: a child of srt-launch; its death ends the sandbox. Failure: a call it cannot carry out
  * gets an error number, never a free pass.
  */
@@ -22,26 +24,41 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+enum warden_kind { WARDEN_FILE, WARDEN_SOCKET, WARDEN_SYSCALL };
+
 /* What it tells about a refused call, one SOCK_SEQPACKET message each. */
 struct warden_report {
-    int32_t pid; /* as the sandbox sees it */
-    int32_t error;
-    uint32_t missed; /* reports before this one that found no room */
+    int32_t kind;    /* enum warden_kind */
+    int32_t pid;     /* as the sandbox sees it */
+    int32_t error;   /* 0: the call succeeds, but shows nothing of what is there */
+    uint32_t unless; /* enum syscalls_option that would allow a refused system call */
     char comm[16];
-    char operation[16];
-    char setting[128];
-    char path[4096];
+    char command[256]; /* the command line, printable, cut to this */
+    char operation[24];
+    char setting[128]; /* or the reason of a refused system call */
+    char path[4096];   /* or the argument that matters */
+};
+
+/* What the warden judges by. All of it outlives the warden. */
+struct warden_law {
+    const struct fence *fence;
+    const struct fence_plan *plan; /* for the places that are hidden */
+    char *const *sockets; /* absolute paths of Unix sockets, or of directories of them, that may be
+                           * connected to; NULL ends */
+    unsigned syscalls;    /* enum syscalls_option */
 };
 
 struct warden {
-    pid_t pid;   /* 0 = not running */
-    int reports; /* -1 = not running */
+    pid_t pid;        /* 0 = not running */
+    int reports;      /* -1 = not running */
+    uint64_t *missed; /* reports that found no room for too long, shared with the process */
 };
 
-/* Takes `listener`, the notification descriptor of the filter. `sockets` are absolute paths of Unix
- * sockets, or of directories of them, that may be connected to; NULL ends. */
-int warden_start(struct warden *warden, const struct inside *inside, const struct fence *fence,
-                 char *const *sockets, int listener, struct srt_err *err);
+/* Takes `listener`, the notification descriptor of the filter. */
+int warden_start(struct warden *warden, const struct inside *inside, const struct warden_law *law,
+                 int listener, struct srt_err *err);
+/* How many refusals were not reported. */
+uint64_t warden_missed(const struct warden *warden);
 void warden_end(struct warden *warden);
 
 #endif

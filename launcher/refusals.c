@@ -1,0 +1,198 @@
+#include "launcher/refusals.h"
+
+#include "launcher/hints.h"
+#include "launcher/syscalls.h"
+#include "srt/cleanup.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <string.h>
+
+static char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static char *text(const char *format, ...)
+{
+    char *out = NULL;
+    va_list args;
+    va_start(args, format);
+    int len = vasprintf(&out, format, args);
+    va_end(args);
+    assert(len >= 0);
+    return out;
+}
+
+/* The words of a message for what was tried. */
+static const char *doing(const char *operation)
+{
+    static const struct {
+        const char *operation, *words;
+    } rows[] = {{"read", "reading"},
+                {"write", "writing"},
+                {"create", "creating"},
+                {"mkdir", "creating the directory"},
+                {"mknod", "creating"},
+                {"bind", "creating the socket"},
+                {"symlink", "making the link"},
+                {"link", "making the link"},
+                {"rename", "renaming"},
+                {"unlink", "removing"},
+                {"rmdir", "removing the directory"},
+                {"truncate", "cutting"},
+                {"chmod", "changing the mode of"},
+                {"chown", "changing the owner of"},
+                {"utimes", "changing the times of"},
+                {"setxattr", "changing attributes of"},
+                {"removexattr", "changing attributes of"},
+                {"setattr", "changing attributes of"}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (strcmp(rows[i].operation, operation) == 0)
+            return rows[i].words;
+    return operation;
+}
+
+static bool begins(const char *line, const char *with)
+{
+    return strncmp(line, with, strlen(with)) == 0;
+}
+
+/* The key of the settings that an entry such as "filesystem.denyWrite[2]" belongs to. */
+static const char *write_key(const char *entry)
+{
+    if (begins(entry, "protected: git") && strstr(entry, "config") != NULL)
+        return "filesystem.allowGitConfig";
+    if (begins(entry, "filesystem.denyRead"))
+        return "filesystem.denyRead";
+    return begins(entry, "protected: ") || begins(entry, "filesystem.denyWrite")
+               ? "filesystem.denyWrite"
+               : "filesystem.allowWrite";
+}
+
+static const char *write_hint(const char *entry)
+{
+    if (begins(entry, "protected: git") && strstr(entry, "config") != NULL)
+        return "git configuration runs programs outside; ask the user to make the change, or for "
+               "filesystem.allowGitConfig";
+    if (begins(entry, "protected: "))
+        return "this name is protected, as something outside runs or obeys it; ask the user to "
+               "make "
+               "the change, or to leave the group out in launch.protect";
+    if (begins(entry, "filesystem.denyRead"))
+        return "what may not be read may not be written; write somewhere else";
+    if (begins(entry, "filesystem.denyWrite"))
+        return "the settings deny it; write somewhere else, or ask the user to change this entry";
+    return "write inside the working directory or $TMPDIR, or ask for its directory in "
+           "filesystem.allowWrite";
+}
+
+static void file_refused(struct violations *violations, const struct fence *fence, const char *home,
+                         const struct warden_report *report, struct violation *violation)
+{
+    bool read = strcmp(report->operation, "read") == 0;
+    autofree char *message =
+        text("%s %s is not allowed in this sandbox", doing(report->operation), report->path);
+    violation->kind = "file";
+    violation->path = report->path;
+    violation->setting = read ? "filesystem.denyRead" : write_key(report->setting);
+    violation->message = message;
+    bool outside = !read && strcmp(violation->setting, "filesystem.allowWrite") == 0;
+    autofree char *better = outside ? hints_for_write(fence, home, report->path) : NULL;
+    violation->hint = better != NULL ? better
+                      : !read        ? write_hint(report->setting)
+                      : begins(report->setting, "protected: ")
+                          ? "it holds secrets of the sandbox itself; do without it"
+                          : "do without this file, or ask the user for it in filesystem.allowRead";
+    violations_add(violations, violation);
+}
+
+static void socket_refused(struct violations *violations, const struct warden_report *report,
+                           struct violation *violation)
+{
+    autofree char *message =
+        text("connecting to the Unix socket %s is not allowed in this sandbox", report->path);
+    violation->kind = "unix-socket";
+    violation->path = report->path;
+    violation->setting = "network.allowUnixSockets";
+    violation->message = message;
+    violation->hint = "ask the user to name this path in network.allowUnixSockets";
+    violations_add(violations, violation);
+}
+
+static void syscall_refused(struct violations *violations, const struct warden_report *report,
+                            struct violation *violation)
+{
+    bool sockets = (report->unless & (SYSCALLS_UNIX_SOCKETS | SYSCALLS_NAMED_SOCKETS)) != 0;
+    bool nested = (report->unless & SYSCALLS_NESTED_USERNS) != 0;
+    autofree char *message =
+        text("%s(%s) is refused in this sandbox", report->operation, report->path);
+    violation->kind = sockets ? "unix-socket" : "syscall";
+    violation->path = report->path[0] != '\0' ? report->path : NULL;
+    violation->setting = sockets  ? "network.allowUnixSockets"
+                         : nested ? "allowNestedUserNamespaces"
+                                  : NULL;
+    violation->message = message;
+    violation->hint =
+        sockets  ? "programs usually do without it; where one is needed ask the user to name the "
+                   "socket's path in network.allowUnixSockets"
+        : nested ? "run the program without a sandbox of its own, or ask the user for "
+                   "allowNestedUserNamespaces"
+        : strcmp(report->operation, "socket") == 0
+            ? "use TCP by name through the proxy that HTTP_PROXY and ALL_PROXY name"
+            : "do without it, or ask the user to run this outside the sandbox";
+    violations_add(violations, violation);
+}
+
+void refusals_report(struct violations *violations, const struct fence *fence, const char *home,
+                     struct warden_report *report)
+{
+    report->comm[sizeof(report->comm) - 1] = '\0';
+    report->command[sizeof(report->command) - 1] = '\0';
+    report->operation[sizeof(report->operation) - 1] = '\0';
+    report->setting[sizeof(report->setting) - 1] = '\0';
+    report->path[sizeof(report->path) - 1] = '\0';
+    struct violation violation = {
+        .operation = report->operation,
+        .pid = report->pid,
+        .comm = report->comm,
+        .command = report->command[0] != '\0' ? report->command : NULL,
+        .errno_word = report->error != 0 ? strerrorname_np(report->error) : NULL,
+        .rule = report->setting,
+    };
+    switch ((enum warden_kind)report->kind) {
+    case WARDEN_FILE:
+        file_refused(violations, fence, home, report, &violation);
+        return;
+    case WARDEN_SOCKET:
+        socket_refused(violations, report, &violation);
+        return;
+    case WARDEN_SYSCALL:
+        syscall_refused(violations, report, &violation);
+        return;
+    }
+}
+
+static const char *member(const json_t *frame, const char *name)
+{
+    return json_string_value(json_object_get(frame, name));
+}
+
+void refusals_denial(struct violations *violations, const json_t *frame)
+{
+    const char *host = member(frame, "host");
+    if (host == NULL)
+        return;
+    struct violation violation = {
+        .kind = "network",
+        .operation = "connect",
+        .host = host,
+        .port = (unsigned)json_integer_value(json_object_get(frame, "port")),
+        .reason = member(frame, "reason"),
+        .rule = member(frame, "rule"),
+        .setting = "network.allowedDomains",
+        .message = member(frame, "message"),
+        .hint = member(frame, "next_step"),
+    };
+    violations_add(violations, &violation);
+    json_int_t missed = json_integer_value(json_object_get(frame, "missed"));
+    if (missed > 0)
+        violations_add_unlisted(violations, (uint64_t)missed);
+}
