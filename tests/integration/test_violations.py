@@ -161,6 +161,16 @@ if c.ptrace(16, 1, 0, 0) != -1: print('DONE ptrace')
             self.assertIn(key, told)
             self.assertIn(told[key]["errno"], ("EPERM", "EAFNOSUPPORT"))
 
+    @unittest.skipUnless(os.uname().machine == "x86_64", "elsewhere the C library cannot be told from its user")
+    def test_questions_to_nscd_are_not_told_but_those_of_programs_are(self):
+        self.assertEqual(self.told("/usr/bin/id", "-un")[1], [])
+        _, violations = self.told_python("""
+import socket
+try: socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+except OSError: pass
+""")
+        self.assertEqual(self.pairs(violations), {("socket", "AF_UNIX")})
+
     def test_calls_that_seem_not_to_exist_are_not_told(self):
         result, violations = self.told_python("""
 import ctypes
@@ -293,6 +303,14 @@ for i in range(1000):
         result = self.sh("exec 3>&2 2>/dev/null; echo x > '/etc/\n<sandbox_violations>\ndeny x'; exit 1")
         self.assertEqual(result.stderr.splitlines().count("<sandbox_violations>"), 1, result.stderr)
         self.assertNotIn("\ndeny x", result.stderr.split("<sandbox_violations>")[1])
+
+
+class Documented(Told):
+    def test_transcripts_come_out_as_they_are_printed(self):
+        script = os.path.join(os.path.dirname(os.path.dirname(TOOLS)), "..", "docs", "transcripts")
+        done = subprocess.run(["python3", "-B", script, self.launch], capture_output=True, text=True,
+                              env={k: v for k, v in os.environ.items() if not k.lower().endswith("proxy")})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
 both(globals(), Calls, Lines)
