@@ -509,6 +509,7 @@ static int run_inside(struct launch *launch, struct bwrap *bwrap, struct egress 
                             /* In a mount namespace of its own making a caller's paths mean other
                              * things than the warden's. */
                             .supervised = !launch->settings->allow_nested_user_namespaces,
+                            .wait = launch->options.wait,
                             .own_group = supervise_owns_terminal(),
                             .cwd = launch->cwd,
                             .argv = launch->argv,

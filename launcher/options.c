@@ -32,6 +32,8 @@ static const struct row {
      "violations as JSON lines"},
     {"name", 0, TEXT, offsetof(struct options, name), "ID",
      "the sandbox's name in the gateway's log"},
+    {"wait", 0, SWITCH, offsetof(struct options, wait), NULL,
+     "wait for everything that the command leaves running"},
     {"dry-run", 0, SWITCH, offsetof(struct options, dry_run), NULL,
      "print mounts, environment and filter, run nothing"},
     {"verbose", 'v', SWITCH, offsetof(struct options, verbose), NULL, "say what is done and why"},

@@ -24,7 +24,7 @@ struct options {
     enum options_action action;
     const char *settings, *gateway, *policy, *egress, *name, *violations, *shell_string;
     int control_fd, violations_fd; /* -1 = not given */
-    bool dry_run, verbose;
+    bool dry_run, verbose, wait;
     struct publish publish;
     char **rest; /* the command, or the words of a subcommand; ends with NULL */
 };

@@ -29,7 +29,7 @@ enum {
 
 /* How a packed job begins; cwd, the arguments and the environment follow as terminated strings. */
 struct packed {
-    uint32_t syscalls, umask, own_group, supervised, argc, envc;
+    uint32_t syscalls, umask, own_group, supervised, wait, argc, envc;
     uint64_t ignored_signals;
 };
 
@@ -67,6 +67,7 @@ int stage_pack(const struct stage_job *job, struct srt_err *err)
                           .umask = job->umask,
                           .own_group = job->own_group,
                           .supervised = job->supervised,
+                          .wait = job->wait,
                           .argc = count_strings(job->argv),
                           .envc = count_strings(job->env),
                           .ignored_signals = job->ignored_signals};
@@ -113,6 +114,7 @@ static struct stage_job unpack(int fd)
                             .umask = head.umask,
                             .own_group = head.own_group != 0,
                             .supervised = head.supervised != 0,
+                            .wait = head.wait != 0,
                             .ignored_signals = head.ignored_signals,
                             .cwd = p};
     p += strlen(p) + 1;
@@ -293,55 +295,80 @@ static _Noreturn void finish(int sock, int signals, int status)
     _exit(0);
 }
 
-static void reap(int sock, int signals, pid_t command, bool own_group)
+/* What process 1 watches over. */
+struct ward {
+    int sock, signals;
+    pid_t command;
+    bool own_group, wait;
+    bool lingers; /* the command has ended with `status`, and others are waited for */
+    int status;
+};
+
+static void on_command(struct ward *ward, int status)
+{
+    if (WIFSTOPPED(status)) {
+        if (ward->own_group)
+            stage_send(ward->sock, STAGE_STOPPED, WSTOPSIG(status), NULL);
+        return;
+    }
+    if (!ward->wait)
+        finish(ward->sock, ward->signals, status);
+    ward->lingers = true;
+    ward->status = status;
+    stage_send(ward->sock, STAGE_LINGERS, 0, NULL);
+}
+
+static void reap(struct ward *ward)
 {
     int status;
     pid_t pid;
-    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
-        if (pid != command)
-            continue;
-        if (!WIFSTOPPED(status))
-            finish(sock, signals, status);
-        if (own_group)
-            stage_send(sock, STAGE_STOPPED, WSTOPSIG(status), NULL);
-    }
+    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0)
+        if (pid == ward->command && !ward->lingers)
+            on_command(ward, status);
+    if (pid < 0 && errno == ECHILD && ward->lingers)
+        finish(ward->sock, ward->signals, ward->status);
 }
 
-static void obey(int sock, pid_t command, bool own_group)
+static void obey(const struct ward *ward)
 {
     struct stage_message message = {.word = 0};
     size_t none = 0;
-    ssize_t len = fds_receive(sock, &message, sizeof(message), NULL, &none);
+    ssize_t len = fds_receive(ward->sock, &message, sizeof(message), NULL, &none);
     if (len <= 0)
         _exit(FAILED); /* the launcher is gone: so is everything here */
     if (len != sizeof(message))
         return;
-    if (message.word == STAGE_FOREGROUND && own_group) {
-        take_terminal(command);
-        kill(-command, SIGCONT);
+    if (message.word == STAGE_FOREGROUND && ward->own_group && !ward->lingers) {
+        take_terminal(ward->command);
+        kill(-ward->command, SIGCONT);
     } else if (message.word == STAGE_SIGNAL && message.number > 0 && message.number < NSIG) {
-        kill(command, message.number);
+        kill(ward->lingers ? -1 : ward->command, message.number);
     }
 }
 
-static _Noreturn void watch(int sock, pid_t command, bool own_group)
+static _Noreturn void watch(int sock, pid_t command, const struct stage_job *job)
 {
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
-    int signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (signals < 0)
+    struct ward ward = {.sock = sock,
+                        .signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK),
+                        .command = command,
+                        .own_group = job->own_group,
+                        .wait = job->wait};
+    if (ward.signals < 0)
         fail(sock, "no signalfd");
-    reap(sock, signals, command, own_group);
+    reap(&ward);
     for (;;) {
-        struct pollfd wake[] = {{.fd = sock, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
+        struct pollfd wake[] = {{.fd = sock, .events = POLLIN},
+                                {.fd = ward.signals, .events = POLLIN}};
         if (poll(wake, 2, -1) < 0 && errno != EINTR)
             _exit(FAILED);
         struct signalfd_siginfo info;
-        if (wake[1].revents != 0 && read(signals, &info, sizeof(info)) > 0)
-            reap(sock, signals, command, own_group);
+        if (wake[1].revents != 0 && read(ward.signals, &info, sizeof(info)) > 0)
+            reap(&ward);
         if (wake[0].revents != 0)
-            obey(sock, command, own_group);
+            obey(&ward);
     }
 }
 
@@ -384,5 +411,5 @@ _Noreturn void stage_main(const char *words)
     /* The terminal, the standard streams and the directory are the command's now, not ours. */
     if (!job.own_group)
         syscall(SYS_close_range, 0, 2, 0);
-    watch(sock, command, job.own_group);
+    watch(sock, command, &job);
 }

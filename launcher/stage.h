@@ -5,8 +5,8 @@
  *   stage -> launcher   READY  with the mount and network namespace as descriptors
  *   launcher -> stage   GO     with the job in a memfd and streams to use instead; only this
  * message starts the command, an end of the connection never does stage -> launcher   FAILED
- * (text), NOT_RUN (errno of execve), STOPPED (signal), ENDED (wait status) launcher -> stage SIGNAL
- * (number), FOREGROUND
+ * (text), NOT_RUN (errno of execve), STOPPED (signal), LINGERS, ENDED (wait status) launcher ->
+ * stage SIGNAL (number), FOREGROUND
  *
  * The stage filters itself before it starts anything, is not dumpable, reaps, hands signals on, and
  * ends everything when the command or the launcher ends. Failure: FAILED, and the process ends.
@@ -28,6 +28,7 @@ enum stage_word {
     STAGE_ENDED = 'e',
     STAGE_LISTENER =
         'n', /* with the descriptor, or without one where supervision is not to be had */
+    STAGE_LINGERS = 'l', /* the command has ended, but not all that it started */
     STAGE_SIGNAL = 's',
     STAGE_FOREGROUND = 'c',
 };
@@ -44,6 +45,7 @@ struct stage_job {
     uint64_t ignored_signals; /* bit N-1: signal N was ignored when srt-launch started */
     uint32_t umask;
     bool supervised;
+    bool wait;      /* for everything that the command leaves running */
     bool own_group; /* on a terminal that is all ours: a process group in its foreground */
     const char *cwd;
     char *const *argv, *const *env;

@@ -32,7 +32,7 @@ struct watch {
     int signals;
     struct warden warden;
     int64_t kill_at_ms, retry_at_ms; /* 0 = not set */
-    bool terminal_given, said_lost;
+    bool terminal_given, said_lost, lingers;
     uint64_t serial;
     struct termios terminal;
     int result; /* exit status, once it is known */
@@ -74,7 +74,7 @@ static void take_terminal(struct watch *watch)
 
 static void continue_command(struct watch *watch)
 {
-    if (watch->run->job->own_group && tcgetpgrp(STDIN_FILENO) == getpgrp()) {
+    if (watch->run->job->own_group && !watch->lingers && tcgetpgrp(STDIN_FILENO) == getpgrp()) {
         watch->terminal_given = true;
         stage_send(watch->run->bwrap->sock, STAGE_FOREGROUND, 0, NULL);
     } else {
@@ -186,6 +186,10 @@ static void on_stage(struct watch *watch)
         break;
     case STAGE_STOPPED:
         stop_ourselves(watch);
+        break;
+    case STAGE_LINGERS:
+        watch->lingers = true;
+        take_terminal(watch); /* a Ctrl-C is for us now, and we hand it on */
         break;
     case STAGE_LISTENER:
         on_listener(watch, count == 1 ? steal_fd(&listener) : -1);

@@ -1,6 +1,7 @@
 """srt-launch from outside and inside: command line, exit status, signals, terminal, way out, and that
 nothing outlives it. Cases N*, U* and F23-F28 of the launcher."""
 import array
+import fcntl
 import json
 import os
 import pty
@@ -10,6 +11,7 @@ import signal
 import socket
 import struct
 import subprocess
+import termios
 import threading
 import time
 import unittest
@@ -452,6 +454,51 @@ class Life(Launch):
         self.assertLess(time.monotonic() - started, 10)
         self.assertTrue(until(lambda: not alive(m)))
 
+    def test_U08_wait_is_for_everything(self):
+        m = self.marker()
+        process = self.start("-s", self.settings(), "--egress", "none", "--wait", "/bin/sh", "-c",
+                             "setsid sh -c 'while [ ! -e go ]; do sleep 0.05; done; echo last > out; exit 7' & echo first; exit 5",
+                             settings=False)
+        self.assertEqual(process.stdout.readline(), "first\n")
+        self.assertIsNone(process.poll())
+        self.write("go")
+        self.assertEqual(process.wait(20), 5)
+        with open(os.path.join(self.work, "out")) as file:
+            self.assertEqual(file.read(), "last\n")
+        process = self.start("-s", self.settings(), "--egress", "none", "--wait", "/bin/sh", "-c",
+                             f"sleep {m} & setsid sleep {m}1 & echo up; exit 5", settings=False)
+        self.assertEqual(process.stdout.readline(), "up\n")
+        self.assertTrue(until(lambda: not any(comm(pid) == "sh" for pid in descendants(process.pid))))
+        process.send_signal(signal.SIGTERM)  # reaches those who are left
+        self.assertEqual(process.wait(20), 5)
+        self.assertTrue(until(lambda: not alive(m)))
+
+    def test_zombies_are_reaped_inside(self):
+        script = ("for i in 1 2 3 4 5; do (sh -c 'sh -c \"exit 3\" & exit 4' &) & done; wait;"
+                  "for i in 1 2 3 4 5 6 7 8 9 10; do grep -l '^State:.Z' /proc/[0-9]*/status 2>/dev/null || exit 0; sleep 0.2; done; exit 1")
+        self.assertRan(self.sh(script))
+
+    def test_N25_many_runs_leave_nothing(self):
+        """Every fourth of them killed at some moment of its life."""
+        m = self.marker()
+
+        def sockets():
+            with open("/proc/net/unix") as unix, open("/proc/net/tcp") as tcp:
+                return len(unix.readlines()), len([line for line in tcp if " 0A " in line])
+
+        before = sockets()
+        for number in range(40 if self.account else 12):
+            process = self.start("/bin/sh", "-c", f"sleep {m} & exit 3", stdin=subprocess.DEVNULL)
+            if number % 4 == 0:
+                time.sleep(number / 500)  # the moment, not a wait
+                process.kill()
+                process.wait()
+            else:
+                self.assertEqual(process.wait(30), 3)
+            process.communicate()
+        self.assertTrue(until(lambda: not alive(m) and not alive(self.programs)))
+        self.assertTrue(until(lambda: sockets()[0] <= before[0] + 5 and sockets()[1] <= before[1] + 5))  # others live here too
+
     def test_N25_kill_of_the_launcher_ends_everything(self):
         m = self.marker()
         for delay in (0, 0.001, 0.005, 0.02, 0.05, 0.1, 0.2, None):
@@ -654,6 +701,24 @@ class Terminal(Launch):
         self.type("\x03")
         self.expect("OUT$ ")
 
+    def test_U05_a_resize_reaches_the_command(self):
+        program = ("import os,signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGWINCH]); print('u' + 'p', flush=True);"
+                   " signal.sigwait([signal.SIGWINCH]); print(os.get_terminal_size(), flush=True); signal.pause()")
+        self.spawn(f'/usr/bin/env python3 -c "{program}"')
+        self.expect("up")
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 111, 0, 0))
+        self.expect("columns=111, lines=33")
+        self.type("\x03")
+        self.expect("OUT$ ")
+
+    def test_U05_a_raw_mode_that_was_not_undone_is(self):
+        """As an editor that is killed: the shell outside finds its terminal as it was."""
+        self.spawn("/bin/bash -c 'stty raw -echo; echo r\"\"aw; kill -9 $$'")
+        self.expect("raw")
+        self.expect("OUT$ ")
+        self.type("stty -a | tr ';' '\\n' | grep -cwE 'echo|icanon|isig|opost'; echo do\"\"ne\n")
+        self.assertRegex(self.expect("done"), r"\n[1-9]\d*\r\n$")
+
     def test_pipeline_keeps_the_terminal_of_its_other_end(self):
         self.spawn("/bin/echo one | (read a; read b < /dev/tty; echo $a $b)")
         self.type("two\n")
@@ -661,7 +726,7 @@ class Terminal(Launch):
         self.expect("OUT$ ")
 
     def test_U04_nothing_can_be_typed_into_the_terminal(self):
-        program = ("import fcntl,termios\nfor c in (termios.TIOCSTI, termios.TIOCSTI | 1 << 32):\n"
+        program = ("import fcntl,termios\nfor c in (termios.TIOCSTI, termios.TIOCSTI | 1 << 32, 0x541C):\n"
                    "    try: fcntl.ioctl(0, c, b'x'); print('TYP''ED')\n"
                    "    except (OSError, OverflowError) as e: print('no', e)\n")
         self.spawn("python3 -c \"" + program.replace("\n", "\\n").replace('"', '\\"') + "\"; echo do\"\"ne")
