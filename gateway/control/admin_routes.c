@@ -4,6 +4,7 @@
 #include "control/admin_approvals.h"
 #include "control/attach.h"
 #include "control/command.h"
+#include "control/deed.h"
 #include "control/desk.h"
 #include "control/reload.h"
 #include "control/tunnels.h"
@@ -172,18 +173,15 @@ static void get_tunnels(const struct admin_request *request)
     tunnels_list(request->gateway, on_tunnels, request->client);
 }
 
-/* Who did what, for the audit log. */
 static void record_action(struct admin_client *client, const char *action, const char *target,
                           const char *result)
 {
-    struct json fields = {0};
-    json_text(&fields, "kind", STR("admin"));
-    json_text(&fields, "action", str_of(action));
-    json_text(&fields, "target", str_of(target));
-    json_text(&fields, "peer", str_of(admin_peer(client)));
-    json_text(&fields, "result", str_of(result));
-    json_none(&fields, "message");
-    gateway_record(admin_gateway(client), &fields);
+    deed_record(admin_gateway(client), &(struct deed){.action = action,
+                                                      .target = target,
+                                                      .peer = admin_peer(client),
+                                                      .by = "operator",
+                                                      .result = result,
+                                                      .waiting = DEED_WAITS_NOBODY});
 }
 
 static void on_cut(void *arg, const char *id, bool found)
@@ -409,15 +407,23 @@ static void get_metrics(const struct admin_request *request)
 }
 
 const struct admin_route admin_routes[] = {
-    {"GET", "/healthz", false, get_healthz}, {"GET", "/readyz", false, get_readyz},
-    {"GET", "/version", false, get_version}, {"GET", "/status", false, get_status},
-    {"GET", "/config", false, get_config},   {"GET", "/metrics", false, get_metrics},
-    {"GET", "/tunnels", false, get_tunnels}, {"GET", "/decisions", false, get_decisions},
-    {"GET", "/events", false, get_events},   {"POST", "/reload", true, post_reload},
-    {"POST", "/drain", true, post_drain},    {"POST", "/tunnels/*/cut", true, post_cut},
-    {"GET", "/pending", false, get_pending}, {"GET", "/grants", false, get_grants},
+    {"GET", "/healthz", false, get_healthz},
+    {"GET", "/readyz", false, get_readyz},
+    {"GET", "/version", false, get_version},
+    {"GET", "/status", false, get_status},
+    {"GET", "/config", false, get_config},
+    {"GET", "/metrics", false, get_metrics},
+    {"GET", "/tunnels", false, get_tunnels},
+    {"GET", "/decisions", false, get_decisions},
+    {"GET", "/events", false, get_events},
+    {"POST", "/reload", true, post_reload},
+    {"POST", "/drain", true, post_drain},
+    {"POST", "/tunnels/*/cut", true, post_cut},
+    {"GET", "/pending", false, get_pending},
+    {"GET", "/grants", false, get_grants},
     {"POST", "/pending/*/approve", true, post_approve},
     {"POST", "/pending/*/refuse", true, post_refuse},
-    {"POST", "/grant", true, post_grant},    {"POST", "/grants/*/revoke", true, post_revoke},
+    {"POST", "/grant", true, post_grant},
+    {"POST", "/grants/*/revoke", true, post_revoke},
 };
 const size_t admin_route_count = sizeof(admin_routes) / sizeof(admin_routes[0]);

@@ -2,6 +2,7 @@
 
 #include "control/admin.h"
 #include "control/attach.h"
+#include "control/deed.h"
 #include "filters/chain.h"
 #include "srt/cleanup.h"
 
@@ -519,40 +520,6 @@ static void on_ask_ended(void *arg, const struct srt_filter_ticket *ticket, enum
 
 /* ---- answers ---- */
 
-/* Who did what to what, for the audit log. */
-struct deed {
-    const char *action, *peer, *by, *target, *scope, *name, *policy, *request, *grant;
-    bool limited; /* with `until_ms` */
-    int64_t until_ms;
-    int64_t waiting; /* requests that it let go on or ended; -1: does not apply */
-    const char *result;
-};
-
-static void record_deed(struct desk *desk, const struct deed *deed)
-{
-    struct json fields = {0};
-    json_text(&fields, "kind", STR("admin"));
-    json_text(&fields, "action", str_of(deed->action));
-    json_text(&fields, "target", str_of(deed->target));
-    json_text(&fields, "peer", str_of(deed->peer));
-    json_text(&fields, "result", str_of(deed->result));
-    json_text(&fields, "by", str_of(deed->by));
-    json_text(&fields, "for", str_of(deed->scope));
-    json_text(&fields, "name", str_of(deed->name));
-    json_text(&fields, "policy", str_of(deed->policy));
-    json_text(&fields, "request", str_of(deed->request));
-    json_text(&fields, "grant", str_of(deed->grant));
-    if (deed->limited)
-        put_time(&fields, "until", deed->until_ms);
-    else
-        json_none(&fields, "until");
-    if (deed->waiting >= 0)
-        json_number(&fields, "waiting", deed->waiting);
-    else
-        json_none(&fields, "waiting");
-    gateway_record(desk->gateway, &fields);
-}
-
 static void make_grant_id(struct desk *desk, char out[GRANT_ID_LEN + 1])
 {
     static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
@@ -728,13 +695,13 @@ enum desk_result desk_answer(struct desk *desk, const struct desk_answer *answer
                         .peer = answer->peer,
                         .by = answer->owner != NULL ? "launcher" : "operator",
                         .request = like.id[0] != '\0' ? like.id : NULL,
-                        .waiting = -1,
+                        .waiting = DEED_WAITS_NOBODY,
                         .result = result == DESK_DONE        ? "ok"
                                   : result == DESK_UNKNOWN   ? "not-found"
                                   : result == DESK_NOT_YOURS ? "not-yours"
                                                              : "full"};
     if (result != DESK_DONE) {
-        record_deed(desk, &deed);
+        deed_record(desk->gateway, &deed);
         return result;
     }
     const size_t count =
@@ -747,7 +714,7 @@ enum desk_result desk_answer(struct desk *desk, const struct desk_answer *answer
     deed.limited = grant.until != 0;
     deed.until_ms = grant.until * 1000;
     deed.waiting = (int64_t)count;
-    record_deed(desk, &deed);
+    deed_record(desk->gateway, &deed);
     put_answer(inquiry, answer, answer->keeps ? &grant : NULL, count, out);
     if (inquiry->waiting == 0)
         close_inquiry(desk, inquiry);
@@ -785,18 +752,18 @@ enum desk_result desk_grant(struct desk *desk, struct grant *grant, uint64_t for
         if (inquiry->waiting == 0)
             close_inquiry(desk, inquiry);
     }
-    record_deed(desk, &(struct deed){.action = "grant",
-                                     .peer = grant->who,
-                                     .by = "operator",
-                                     .target = grant->target,
-                                     .scope = grant_scope_word(grant->scope),
-                                     .name = grant->name,
-                                     .policy = grant->policy,
-                                     .grant = grant->id,
-                                     .limited = grant->until != 0,
-                                     .until_ms = grant->until * 1000,
-                                     .waiting = (int64_t)count,
-                                     .result = grant->refuses ? "refuse" : "approve"});
+    deed_record(desk->gateway, &(struct deed){.action = "grant",
+                                              .peer = grant->who,
+                                              .by = "operator",
+                                              .target = grant->target,
+                                              .scope = grant_scope_word(grant->scope),
+                                              .name = grant->name,
+                                              .policy = grant->policy,
+                                              .grant = grant->id,
+                                              .limited = grant->until != 0,
+                                              .until_ms = grant->until * 1000,
+                                              .waiting = (int64_t)count,
+                                              .result = grant->refuses ? "refuse" : "approve"});
     put_grant(grant, out);
     json_number(out, "answered", (int64_t)count);
     return DESK_DONE;
@@ -823,16 +790,16 @@ static void end_grant(struct desk *desk, const struct grant *grant, const char *
     struct sandbox *sandbox = sandbox_of(grant, owner);
     char id[GRANT_ID_LEN + 1];
     memcpy(id, grant->id, sizeof(id));
-    record_deed(desk, &(struct deed){.action = action,
-                                     .peer = peer,
-                                     .by = peer != NULL ? "operator" : NULL,
-                                     .target = grant->target,
-                                     .scope = grant_scope_word(grant->scope),
-                                     .name = grant->name,
-                                     .policy = grant->policy,
-                                     .grant = id,
-                                     .waiting = -1,
-                                     .result = "ok"});
+    deed_record(desk->gateway, &(struct deed){.action = action,
+                                              .peer = peer,
+                                              .by = peer != NULL ? "operator" : NULL,
+                                              .target = grant->target,
+                                              .scope = grant_scope_word(grant->scope),
+                                              .name = grant->name,
+                                              .policy = grant->policy,
+                                              .grant = id,
+                                              .waiting = DEED_WAITS_NOBODY,
+                                              .result = "ok"});
     if (grant->scope != GRANT_SANDBOX || sandbox != NULL)
         workers_revoke(desk->gateway->workers, sandbox, id);
     grants_remove(&desk->grants, id);
@@ -847,12 +814,12 @@ enum desk_result desk_revoke(struct desk *desk, struct str id, const char *peer)
     drop_expired(desk);
     grants_each(&desk->grants, look_for, &search);
     if (search.found == NULL) {
-        record_deed(desk, &(struct deed){.action = "revoke",
-                                         .peer = peer,
-                                         .by = "operator",
-                                         .grant = text[0] != '\0' ? text : NULL,
-                                         .waiting = -1,
-                                         .result = "not-found"});
+        deed_record(desk->gateway, &(struct deed){.action = "revoke",
+                                                  .peer = peer,
+                                                  .by = "operator",
+                                                  .grant = text[0] != '\0' ? text : NULL,
+                                                  .waiting = DEED_WAITS_NOBODY,
+                                                  .result = "not-found"});
         return DESK_UNKNOWN;
     }
     end_grant(desk, search.found, peer, "revoke");

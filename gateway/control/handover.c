@@ -3,6 +3,7 @@
 #include "control/admin.h"
 #include "control/attach_move.h"
 #include "control/channel.h"
+#include "control/deed.h"
 #include "control/desk.h"
 #include "control/notify.h"
 #include "control/reload.h"
@@ -218,14 +219,12 @@ void handover_answer(struct handover *handover, int64_t serial, bool found, stru
 
 static void record(struct handover *handover, const char *result, const char *message)
 {
-    struct json fields = {0};
-    json_text(&fields, "kind", STR("admin"));
-    json_text(&fields, "action", STR("hand-over"));
-    json_text(&fields, "target", STR_NULL);
-    json_text(&fields, "peer", STR("signal"));
-    json_text(&fields, "result", str_of(result));
-    json_text(&fields, "message", str_of(message));
-    gateway_record(handover->gateway, &fields);
+    deed_record(handover->gateway, &(struct deed){.action = "hand-over",
+                                                  .peer = "signal",
+                                                  .by = "operator",
+                                                  .result = result,
+                                                  .message = message,
+                                                  .waiting = DEED_WAITS_NOBODY});
 }
 
 /* Everything is as it was before the signal. */

@@ -223,7 +223,7 @@ class Audit(AuditCase):
         "attach": "sandbox client policy generation peer command narrowed",
         "detach": "sandbox client policy generation peer duration_ms",
         "reload": "result generation sha256 added removed faults",
-        "admin": "action target peer result message",
+        "admin": "action target peer result message by for name policy request grant until waiting",
     }
 
     def test_L13_every_field_of_every_kind_is_there_whatever_happened(self):
