@@ -42,6 +42,7 @@ struct admin_client {
     struct json in, out;
     size_t out_sent;
     struct http_scan scan;
+    bool head;         /* only the answer's head is wanted */
     const char *allow; /* the method that the page has, with 405 */
     uint64_t missed;   /* lines that a stream did not take */
     char peer[ADDRESS_TEXT_MAX];
@@ -173,7 +174,8 @@ void admin_answer(struct admin_client *client, int status, const char *type, str
 {
     put_head(client, status, type, (int64_t)body->len);
     json_append(&client->out, STR("\r\n"));
-    json_append(&client->out, (struct str){body->data, body->len});
+    if (!client->head)
+        json_append(&client->out, (struct str){body->data, body->len});
     json_free(body);
     client->state = CLIENT_CLOSING;
     set_deadline(client, request_within_s);
@@ -260,6 +262,19 @@ static bool token_is_right(const struct admin_client *client, const struct http_
     return len > 0 && given.len == len && CRYPTO_memcmp(given.p, secret, len) == 0;
 }
 
+static bool is_page(const struct admin_route *route)
+{
+    return strcmp(route->method, "GET") == 0;
+}
+
+/* HEAD is GET without the content (RFC 9110 9.3.2); the stream of events has no end, and so none.
+ */
+static bool has_method(const struct admin_client *client, const struct admin_route *route,
+                       struct str method)
+{
+    return str_eq(method, str_of(route->method)) || (client->head && is_page(route));
+}
+
 static void route_request(struct admin_client *client, const struct http_request *http)
 {
     struct admin_request request = {.client = client,
@@ -267,6 +282,7 @@ static void route_request(struct admin_client *client, const struct http_request
                                     .path = http->path,
                                     .query = http->query.len > 0 ? str_from(http->query, 1)
                                                                  : http->query};
+    client->head = str_eq(http->method, STR("HEAD"));
     if (http->form != HTTP_ORIGIN_FORM || (client->tcp && !host_is_loopback(http))) {
         admin_refuse(client, 403,
                      "this address serves the gateway's operators and proxies nothing");
@@ -276,8 +292,8 @@ static void route_request(struct admin_client *client, const struct http_request
         const struct admin_route *route = &admin_routes[i];
         if (!route_matches(route->path, request.path, &request.id))
             continue;
-        if (!str_eq(http->method, str_of(route->method))) {
-            client->allow = route->method;
+        if (!has_method(client, route, http->method)) {
+            client->allow = is_page(route) ? "GET, HEAD" : route->method;
             admin_refuse(client, 405, "this page has %s only", route->method);
             return;
         }
@@ -455,6 +471,10 @@ void admin_push(struct admin *admin, const char *event, struct str line)
 void admin_stream(struct admin_client *client)
 {
     struct admin *admin = client->admin;
+    if (client->head) {
+        admin_answer(client, 200, "text/event-stream", &(struct json){0});
+        return;
+    }
     put_head(client, 200, "text/event-stream", -1);
     json_append(&client->out, STR("\r\n: the audit log as it is written\n\n"));
     client->state = CLIENT_STREAMING;

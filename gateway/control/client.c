@@ -8,6 +8,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <jansson.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -22,6 +23,8 @@ struct client {
     const char *admin, *config, *token_file;
     bool json, follow;
     char *token; /* or NULL */
+    char address[256];
+    bool again; /* it was connected before */
     int fd;
     struct json in; /* bytes that came: the head, then the body */
     size_t body;    /* where it begins */
@@ -54,31 +57,61 @@ static int connect_tcp(const struct target *target)
     return steal_fd(&fd);
 }
 
-/* The first admin address of the configuration, as text. */
-static int admin_of_config(struct client *client, char *out, size_t size)
+static void use_config(struct client *client, const struct gateway_config *config)
+{
+    char addr[ADDR_TEXT_MAX];
+    if (config->admin[0].path != NULL)
+        snprintf(client->address, sizeof(client->address), "unix:%s", config->admin[0].path);
+    else
+        snprintf(client->address, sizeof(client->address),
+                 config->admin[0].addr.family == 6 ? "[%s]:%u" : "%s:%u",
+                 addr_format(addr, &config->admin[0].addr), config->admin[0].port);
+    if (config->admin_token_file != NULL && client->token_file == NULL)
+        (void)file_read(config->admin_token_file, TOKEN_FILE_MAX, &client->token, &(size_t){0},
+                        NULL, &(struct srt_err){0});
+}
+
+/* Where the gateway of the configuration named by -c, or of the one that is read without it, is to
+ * be found: its first admin address. That there is no such file, or that it has faults, says
+ * something only when it was named: a gateway may run all the same. */
+static int find_admin(struct client *client)
 {
     struct faults faults = {0};
-    struct gateway_config *config = gateway_config_read(client->config, &faults);
-    faults_print(&faults, stderr);
+    const char *path = client->config != NULL ? client->config : command_default_config();
+    snprintf(client->address, sizeof(client->address), "%s", default_admin);
+    if (client->config == NULL && access(path, R_OK) != 0)
+        return EXIT_DONE;
+    struct gateway_config *config = gateway_config_read(path, &faults);
+    if (client->config != NULL)
+        faults_print(&faults, stderr);
     faults_free(&faults);
-    if (config == NULL)
-        return EXIT_CONFIG;
     int status = EXIT_DONE;
-    char addr[ADDR_TEXT_MAX];
-    if (config->admin_count == 0)
+    if (config != NULL && config->admin_count > 0)
+        use_config(client, config);
+    else if (client->config != NULL && config == NULL)
+        status = EXIT_CONFIG;
+    else if (client->config != NULL)
         status = command_misused(client->self, "%s has no admin address", client->config);
-    else if (config->admin[0].path != NULL)
-        snprintf(out, size, "unix:%s", config->admin[0].path);
-    else
-        snprintf(out, size, config->admin[0].addr.family == 6 ? "[%s]:%u" : "%s:%u",
-                 addr_format(addr, &config->admin[0].addr), config->admin[0].port);
     gateway_config_free(config);
     return status;
 }
 
-/* unix:/path, a bare path, or a loopback address with its port. */
-static int connect_admin(struct client *client, const char *address)
+/* `localhost` is loopback, without a query. */
+static int connect_target(const struct target *target)
 {
+    struct target loopback = {.is_addr = true, .port = target->port};
+    if (target->is_addr)
+        return connect_tcp(target);
+    (void)addr_parse(&loopback.addr, STR("127.0.0.1"));
+    const int fd = connect_tcp(&loopback);
+    (void)addr_parse(&loopback.addr, STR("::1"));
+    return fd >= 0 ? fd : connect_tcp(&loopback);
+}
+
+/* unix:/path, a bare path, or a loopback address with its port. */
+static int connect_admin(struct client *client)
+{
+    const char *address = client->address;
     struct target target;
     const char *why = "malformed";
     if (strncmp(address, "unix:", 5) == 0)
@@ -87,14 +120,15 @@ static int connect_admin(struct client *client, const char *address)
         client->fd = connect_unix(address);
     else if (!target_parse(&target, str_of(address), &why))
         return command_misused(client->self, "--admin %s: %s", address, why);
-    else if (!target.is_addr)
+    else if (!target.is_addr && !name_is_localhost(&target.name))
         return command_misused(client->self, "--admin %s: an address is needed, not a name",
                                address);
     else
-        client->fd = connect_tcp(&target);
+        client->fd = connect_target(&target);
     if (client->fd >= 0)
         return EXIT_DONE;
-    fprintf(stderr, "srt-gateway: no gateway answers at %s: %s\n", address, strerror(errno));
+    if (!client->again)
+        fprintf(stderr, "srt-gateway: no gateway answers at %s: %s\n", address, strerror(errno));
     return EXIT_NOT_RUNNING;
 }
 
@@ -102,11 +136,11 @@ static int read_token(struct client *client)
 {
     struct srt_err err;
     size_t len;
-    if (client->token_file == NULL)
-        return EXIT_DONE;
-    if (file_read(client->token_file, TOKEN_FILE_MAX, &client->token, &len, NULL, &err) != 0)
+    if (client->token_file != NULL &&
+        file_read(client->token_file, TOKEN_FILE_MAX, &client->token, &len, NULL, &err) != 0)
         return command_misused(client->self, "--token-file %s: %s", client->token_file, err.text);
-    client->token[strcspn(client->token, "\r\n")] = '\0';
+    if (client->token != NULL)
+        client->token[strcspn(client->token, "\r\n")] = '\0';
     return EXIT_DONE;
 }
 
@@ -171,20 +205,26 @@ static int read_head(struct client *client)
 }
 
 /* Connects, asks, reads the head. EXIT_DONE: whatever the answer's status is. */
-static int ask(struct client *client, const char *method, const char *path)
+static int ask_there(struct client *client, const char *method, const char *path)
 {
-    char address[256];
-    int status = read_token(client);
-    snprintf(address, sizeof(address), "%s", client->admin != NULL ? client->admin : default_admin);
-    if (status == EXIT_DONE && client->admin == NULL && client->config != NULL)
-        status = admin_of_config(client, address, sizeof(address));
-    if (status == EXIT_DONE)
-        status = connect_admin(client, address);
+    int status = connect_admin(client);
     if (status == EXIT_DONE)
         status = send_request(client, method, path);
     if (status == EXIT_DONE)
         status = read_head(client);
     return status;
+}
+
+static int ask(struct client *client, const char *method, const char *path)
+{
+    int status = EXIT_DONE;
+    if (client->admin != NULL)
+        snprintf(client->address, sizeof(client->address), "%s", client->admin);
+    else
+        status = find_admin(client);
+    if (status == EXIT_DONE)
+        status = read_token(client);
+    return status == EXIT_DONE ? ask_there(client, method, path) : status;
 }
 
 static void client_close(struct client *client)
@@ -208,12 +248,18 @@ static json_t *read_answer(struct client *client)
 
 /* ---- what people see ---- */
 
-/* Text of others goes to a terminal: control bytes are shown as `?`. */
+/* Text of others goes to a terminal: control characters are shown as `?`, also those of C1, which
+ * are two bytes in UTF-8. */
 static void print_safe(const char *text, int width)
 {
     int shown = 0;
-    for (; *text != '\0'; text++, shown++)
-        putchar((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text);
+    for (; *text != '\0'; text++) {
+        const unsigned char byte = (unsigned char)*text, next = (unsigned char)text[1];
+        const bool c1 = byte == 0xc2 && next >= 0x80 && next < 0xa0;
+        putchar(byte < 0x20 || byte == 0x7f || c1 ? '?' : *text);
+        text += c1;
+        shown += (byte & 0xc0) != 0x80; /* not within a character */
+    }
     for (; shown < width; shown++)
         putchar(' ');
 }
@@ -258,12 +304,17 @@ static void print_columns(const json_t *row, const struct column *columns)
     }
 }
 
+static void print_heads(const struct column *columns)
+{
+    for (const struct column *column = columns; column->key != NULL; column++)
+        printf("%-*s%s", column->width, column->key, column[1].key != NULL ? " " : "\n");
+}
+
 static void print_table(json_t *rows, const struct column *columns)
 {
     size_t index;
     json_t *row;
-    for (const struct column *column = columns; column->key != NULL; column++)
-        printf("%-*s%s", column->width, column->key, column[1].key != NULL ? " " : "\n");
+    print_heads(columns);
     json_array_foreach(rows, index, row) print_columns(row, columns);
 }
 
@@ -370,6 +421,20 @@ static void print_events(struct client *client)
     fflush(stdout);
 }
 
+/* A gateway that hands over to a new process ends the stream, and the new one answers at the same
+ * address. */
+static int follow_again(struct client *client)
+{
+    enum { PAUSE_MS = 100 };
+    close(client->fd);
+    client->fd = -1;
+    json_reset(&client->in);
+    client->again = true;
+    poll(NULL, 0, PAUSE_MS);
+    int status = ask_there(client, "GET", "/events");
+    return status == EXIT_DONE && client->status != 200 ? EXIT_NOT_RUNNING : status;
+}
+
 static int follow(struct client *client)
 {
     int status = ask(client, "GET", "/events");
@@ -377,10 +442,12 @@ static int follow(struct client *client)
         fprintf(stderr, "srt-gateway: the gateway answered %d\n", client->status);
         status = EXIT_NO;
     }
+    if (status == EXIT_DONE && for_people(client))
+        print_heads(decision_columns);
     while (status == EXIT_DONE) {
         print_events(client);
         if (read_more(client) <= 0)
-            status = EXIT_NOT_RUNNING; /* the gateway has ended */
+            status = follow_again(client);
     }
     client_close(client);
     return status;

@@ -2,10 +2,17 @@
 
 import http.client
 import json
+import os
+import pty
 import re
+import select
+import shutil
 import socket
+import subprocess
+import unittest
 
 from lab import LabCase, main
+from lab.gateway import binary, environment
 
 
 class Judging(LabCase):
@@ -234,6 +241,130 @@ class Operating(LabCase):
             with sock.makefile("rb") as answer:
                 self.assertEqual(answer.read().partition(b"\r\n\r\n")[2], whole)
         self.assertGreater(len(whole), 400000)
+
+    def test_head_is_get_without_the_content(self):
+        self.lab()
+        for path in ("/healthz", "/readyz", "/status", "/config", "/metrics", "/tunnels", "/decisions", "/version", "/nowhere", "/reload"):
+            got = self.ask("GET", path)
+            self.assertEqual(self.ask("HEAD", path), (got[0], b""), path)
+        self.assertEqual(self.ask("HEAD", "/events"), (200, b""))
+
+    def test_every_page_has_its_verb_and_no_other(self):
+        self.lab()
+        pages = {"GET": ["/healthz", "/readyz", "/metrics", "/status", "/config", "/tunnels", "/decisions", "/version", "/events"],
+                 "POST": ["/reload", "/drain", "/tunnels/01J8ZQ4Y5W6K7M8N9P0Q1R2S3T/cut"]}
+        for verb, paths in pages.items():
+            for path in paths:
+                for other in {"GET", "POST", "PUT", "DELETE", "OPTIONS"} - {verb}:
+                    self.assertEqual(self.ask(other, path, self.token)[0], 405, (other, path))
+        self.assertEqual(self.ask("GET", "/readyz"), (200, b"ready\n"))
+
+    def test_readiness_ends_with_draining_and_health_does_not(self):
+        self.lab()
+        tunnel = self.gw.tunnel(self.good.authority).send("x").expect("x")
+        self.assertEqual(json.loads(self.ask("POST", "/drain", self.token)[1]), {"draining": True})
+        self.gw.expect_end()
+        self.assertEqual((self.ask("GET", "/healthz")[0], self.ask("GET", "/readyz")[0]), (200, 503))
+        self.assertEqual(self.ask("POST", "/reload", self.token)[0], 503)
+        self.assertTrue(json.loads(self.ask("GET", "/status")[1])["draining"])
+        tunnel.close()
+        self.assertEqual(self.gw.process.wait(20), 0)
+        entry = self.gw.records("admin")[0]
+        self.assertEqual((entry["action"], entry["result"], entry["peer"].split(":")[0]), ("drain", "ok", "127.0.0.1"))
+
+    def test_who_operates_is_recorded(self):
+        self.lab()
+        self.ask("POST", "/reload", self.token)
+        self.ask("POST", "/reload", tcp=False)
+        self.gw.wait_for_record(lambda entry: entry["kind"] == "admin", number=2)
+        peers = [entry["peer"] for entry in self.gw.records("admin")]
+        self.assertRegex(peers[0], r"^127\.0\.0\.1:\d+$")
+        self.assertEqual(peers[1], f"uid={os.getuid()},pid={os.getpid()}")
+
+    def on_terminal(self, *arguments):
+        """What a person sees, and the exit status."""
+        ours, theirs = pty.openpty()
+        with subprocess.Popen([binary(), *arguments], stdout=theirs, stderr=theirs, env=environment()) as process:
+            os.close(theirs)
+            seen = b""
+            try:
+                while True:
+                    piece = os.read(ours, 65536)
+                    if not piece:
+                        break
+                    seen += piece
+            except OSError:
+                pass  # the end of a terminal
+            os.close(ours)
+            return seen.decode("utf-8").replace("\r\n", "\n").splitlines(), process.wait(20)
+
+    def test_terminals_get_tables_and_scripts_json(self):
+        self.lab()
+        admin = ["--admin", self.path("admin.sock")]
+        tunnel = self.gw.tunnel(self.good.authority).send("x").expect("x")
+        self.gw.refused_connect("evil.test:443")
+        entry = self.gw.decision("good.test")
+        lines, status = self.on_terminal("status", *admin)
+        self.assertEqual(status, 0)
+        self.assertIn(["generation", "1"], [line.split() for line in lines])
+        lines, _ = self.on_terminal("tunnels", *admin)
+        self.assertEqual((lines[0].split()[0], lines[1].split()[0]), ("id", entry["id"]))
+        lines, _ = self.on_terminal("tail", *admin)
+        self.assertEqual([line.split()[1:3] for line in lines[1:]], [["allow", "-"], ["deny", "not-allowed"]])
+        lines, _ = self.on_terminal("reload", *admin)
+        self.assertIn(["result", "unchanged"], [line.split() for line in lines])
+        for command in ("status", "tunnels", "tail", "reload"):
+            lines, _ = self.on_terminal(command, "--json", *admin)
+            self.assertEqual(len(lines), 1)
+            json.loads(lines[0])
+        lines, status = self.on_terminal("cut", "01J8ZQ4Y5W6K7M8N9P0Q1R2S3T", *admin)
+        self.assertEqual((status, lines), (1, ["srt-gateway: there is no tunnel 01J8ZQ4Y5W6K7M8N9P0Q1R2S3T"]))
+        tunnel.close()
+
+    def test_where_the_gateway_is_found(self):
+        self.lab()
+        port, config, token = self.admin_port(), self.gw.config_path, self.path("admin.token")
+        for where in (["-c", config], ["--admin", f"unix:{self.path('admin.sock')}"], ["--admin", self.path("admin.sock")],
+                      ["--admin", f"127.0.0.1:{port}"], ["--admin", f"localhost:{port}"]):
+            self.assertEqual(json.loads(self.tool("status", "--json", *where)[0])["generation"], 1, where)
+        self.tool("reload", "--admin", f"127.0.0.1:{port}", status=1)
+        self.tool("reload", "--admin", f"127.0.0.1:{port}", "--token-file", token)
+        over_tcp = self.write("tcp.ini", f"[gateway]\nadmin = 127.0.0.1:{port}\nadmin-token-file = {token}\n")
+        self.tool("reload", "-c", over_tcp)
+        for where in (["--admin", self.path("nobody.sock")], ["--admin", f"127.0.0.1:{self.closed_port('127.0.0.1')}"]):
+            self.tool("status", *where, status=69)
+        self.tool("status", "--admin", "gateway.test:80", status=64)
+        self.tool("status", "-c", self.write("none.ini", "[gateway]\nworkers = 1\n"), status=64)
+        self.tool("status", "-c", self.write("bad.ini", "[gateway]\nworkres = 1\n"), status=78)
+
+    @unittest.skipUnless(os.geteuid() == 0, "becomes an ordinary user")
+    def test_an_ordinary_users_own_configuration_says_where_it_is(self):
+        self.lab()
+        os.makedirs(self.path("home/srt-gateway"))
+        self.write("home/srt-gateway/gateway.ini", f"[gateway]\nadmin = 127.0.0.1:{self.admin_port()}\n")
+        done = subprocess.run(["setpriv", "--reuid=65534", "--clear-groups", shutil.copy(binary(), self.path("srt-gateway")), "status", "--json"],
+                              env=dict(environment(), XDG_CONFIG_HOME=self.path("home")), capture_output=True, check=False)
+        self.assertEqual((done.returncode, json.loads(done.stdout)["generation"]), (0, 1), done.stderr)
+
+    def test_tail_follows_from_one_process_to_the_next(self):
+        self.lab()
+        with subprocess.Popen([binary(), "tail", "-f", "--admin", self.path("admin.sock")], stdout=subprocess.PIPE,
+                              env=environment(), text=True) as tail:
+            for number in range(3):
+                host = f"evil{number}.test"
+                # It may still be on its way to the (new) process.
+                seen = None
+                while seen is None:
+                    self.gw.refused_connect(f"{host}:443")
+                    if select.select([tail.stdout], [], [], 0.05)[0]:
+                        seen = json.loads(tail.stdout.readline())
+                while seen.get("host") != host:
+                    seen = json.loads(tail.stdout.readline())
+                self.assertEqual(seen["kind"], "decision")
+                self.gw.hand_over()
+            self.gw.stop()
+            tail.stdout.read()
+            self.assertEqual(tail.wait(20), 69)
 
     def test_commands_talk_to_it(self):
         self.lab()
