@@ -1,5 +1,6 @@
 #include "launcher/doctor.h"
 
+#include "launcher/landlock.h"
 #include "launcher/paths.h"
 #include "srt/cleanup.h"
 
@@ -11,6 +12,7 @@
 #include <linux/capability.h>
 #include <netinet/in.h>
 #include <sched.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
@@ -25,6 +27,14 @@ enum { EXIT_FAILED = 125, LEFT_OPEN = 77 };
 
 static const char *const namespaces[] = {"user", "pid", "ipc", "uts", "cgroup", "mnt", "net"};
 enum { NAMESPACES = sizeof(namespaces) / sizeof(namespaces[0]) };
+
+static bool put(const char *dir, const char *name, const char *text)
+{
+    autofree char *path = path_join(dir, name);
+    autoclose int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    size_t len = strlen(text);
+    return fd >= 0 && write(fd, text, len) == (ssize_t)len;
+}
 
 /* ---- inside: each of these returns true when the promise holds ---- */
 
@@ -70,6 +80,18 @@ static bool protected_names_do_not_appear(void)
            symlink("new", "work/.profile") != 0 && rename("work/new", "work/.envrc") != 0;
 }
 
+static bool new_repositories_are_harmless(void)
+{
+    static const char evil[] = "[core]\n\tfsmonitor = x\n", good[] = "[core]\n\tbare = false\n";
+    bool made = mkdir("work/n", 0700) == 0 && mkdir("work/n/.git", 0700) == 0 &&
+                mkdir("work/n/.git/hooks", 0700) == 0 && put(".", "work/n/evil", evil) &&
+                put(".", "work/n/good", good) && rename("work/n/good", "work/n/.git/config") == 0;
+    return made && rename("work/n/evil", "work/n/.git/config") != 0 &&
+           !opens("work/n/.git/config", O_WRONLY) &&
+           !opens("work/n/.git/hooks/pre-commit", O_CREAT | O_WRONLY) &&
+           !opens("work/.git/commondir", O_CREAT | O_WRONLY);
+}
+
 static bool no_capabilities(void)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -98,6 +120,14 @@ static bool process_1_is_out_of_reach(void)
 {
     return !opens("/proc/1/mem", O_RDWR) && !opens("/proc/1/environ", O_RDONLY) &&
            ptrace(PTRACE_ATTACH, 1, NULL, NULL) != 0;
+}
+
+/* Where the kernel's Landlock cannot hold signals, process 1 is safe from them by being process 1.
+ */
+static bool signals_stay_inside(void)
+{
+    enum { HOLDS_SIGNALS = 6 };
+    return landlock_version() < HOLDS_SIGNALS || (kill(1, 0) != 0 && errno == EPERM);
 }
 
 static bool proc_sys_is_read_only(void)
@@ -162,6 +192,9 @@ static const struct {
     {"no capabilities and no way to new ones", no_capabilities},
     {"user, pid, ipc, uts, cgroup, mount and network namespaces of its own", namespaces_are_new},
     {"process 1 cannot be read, written or traced", process_1_is_out_of_reach},
+    {"process 1 cannot be signalled where Landlock knows signals", signals_stay_inside},
+    {"a new repository gets neither hooks nor a configuration that runs something",
+     new_repositories_are_harmless},
     {"/proc/sys is read-only", proc_sys_is_read_only},
     {"no new namespaces, no mounts", no_new_walls},
     {"no Unix, raw, packet, vsock or alg sockets, no io_uring", no_strange_sockets},
@@ -187,14 +220,6 @@ int doctor_inside(const char *dir, const char *outside)
 
 /* ---- outside ---- */
 
-static bool put(const char *dir, const char *name, const char *text)
-{
-    autofree char *path = path_join(dir, name);
-    autoclose int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-    size_t len = strlen(text);
-    return fd >= 0 && write(fd, text, len) == (ssize_t)len;
-}
-
 static bool put_dir(const char *dir, const char *name)
 {
     autofree char *path = path_join(dir, name);
@@ -218,9 +243,12 @@ static bool prepare(const char *dir)
 
 static void clear(const char *dir)
 {
-    static const char *const files[] = {"work/new", "work/.bashrc", "work/x", "hidden/secret",
-                                        "secret",   "outside",      "new",    "settings.json"};
-    static const char *const dirs[] = {"work/.git/hooks", "work/.git", "work", "hidden"};
+    static const char *const files[] = {
+        "work/n/.git/config", "work/n/evil", "work/n/good", "work/new", "work/.bashrc", "work/x",
+        "hidden/secret",      "secret",      "outside",     "new",      "settings.json"};
+    static const char *const dirs[] = {
+        "work/n/.git/hooks", "work/n/.git", "work/n", "work/.git/hooks",
+        "work/.git",         "work",        "hidden"};
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         autofree char *path = path_join(dir, files[i]);
         unlink(path);
@@ -290,6 +318,10 @@ int doctor_run(char *const *words)
         fprintf(stderr, "srt-launch: doctor needs a directory in /tmp: %s\n", strerror(errno));
         return EXIT_FAILED;
     }
+    if (landlock_version() > 0)
+        printf("note: Landlock (version %d) stands behind the mounts\n", landlock_version());
+    else
+        puts("note: this kernel has no Landlock that could stand behind the mounts");
     int status = examine(dir, self, ids);
     clear(dir);
     return status;

@@ -481,6 +481,18 @@ static int guard_gateway(struct launch *launch, const struct egress *egress)
     return 0;
 }
 
+/* The places of the plan's writable steps; the strings are the plan's. */
+static char **list_roots(const struct fence_plan *plan)
+{
+    char **roots = calloc(plan->count + 1, sizeof(char *));
+    assert(roots != NULL);
+    size_t count = 0;
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan->steps[i].act == FENCE_WRITABLE)
+            roots[count++] = plan->steps[i].path;
+    return roots;
+}
+
 static int run_inside(struct launch *launch, struct bwrap *bwrap, struct egress *egress)
 {
     struct srt_err err;
@@ -503,6 +515,7 @@ static int run_inside(struct launch *launch, struct bwrap *bwrap, struct egress 
 
     mode_t mask = umask(0);
     umask(mask);
+    autofree char **roots = list_roots(&launch->plan);
     struct stage_job job = {.syscalls = syscall_options(launch->settings),
                             .ignored_signals = supervise_ignored_signals(),
                             .umask = mask,
@@ -511,6 +524,8 @@ static int run_inside(struct launch *launch, struct bwrap *bwrap, struct egress 
                             .supervised = !launch->settings->allow_nested_user_namespaces,
                             .wait = launch->options.wait,
                             .own_group = supervise_owns_terminal(),
+                            .nested = launch->settings->allow_nested_user_namespaces,
+                            .roots = roots,
                             .cwd = launch->cwd,
                             .argv = launch->argv,
                             .env = launch->env};

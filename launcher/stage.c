@@ -2,6 +2,7 @@
 
 #include "launcher/clock.h"
 #include "launcher/inside.h"
+#include "launcher/landlock.h"
 #include "launcher/syscalls.h"
 #include "srt/cleanup.h"
 
@@ -29,7 +30,7 @@ enum {
 
 /* How a packed job begins; cwd, the arguments and the environment follow as terminated strings. */
 struct packed {
-    uint32_t syscalls, umask, own_group, supervised, wait, argc, envc;
+    uint32_t syscalls, umask, own_group, supervised, wait, nested, argc, envc, rootc;
     uint64_t ignored_signals;
 };
 
@@ -68,6 +69,8 @@ int stage_pack(const struct stage_job *job, struct srt_err *err)
                           .own_group = job->own_group,
                           .supervised = job->supervised,
                           .wait = job->wait,
+                          .nested = job->nested,
+                          .rootc = count_strings(job->roots),
                           .argc = count_strings(job->argv),
                           .envc = count_strings(job->env),
                           .ignored_signals = job->ignored_signals};
@@ -79,6 +82,8 @@ int stage_pack(const struct stage_job *job, struct srt_err *err)
         good = write_all(fd, job->argv[i], strlen(job->argv[i]) + 1);
     for (uint32_t i = 0; good && i < head.envc; i++)
         good = write_all(fd, job->env[i], strlen(job->env[i]) + 1);
+    for (uint32_t i = 0; good && i < head.rootc; i++)
+        good = write_all(fd, job->roots[i], strlen(job->roots[i]) + 1);
     if (!good ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) != 0)
         return srt_err_set(err, "the job cannot be handed over: %s", strerror(errno));
@@ -115,11 +120,13 @@ static struct stage_job unpack(int fd)
                             .own_group = head.own_group != 0,
                             .supervised = head.supervised != 0,
                             .wait = head.wait != 0,
+                            .nested = head.nested != 0,
                             .ignored_signals = head.ignored_signals,
                             .cwd = p};
     p += strlen(p) + 1;
     job.argv = take_strings(&p, end, head.argc);
     job.env = take_strings(&p, end, head.envc);
+    job.roots = take_strings(&p, end, head.rootc);
     return job;
 }
 
@@ -231,6 +238,9 @@ static _Noreturn void become_command(int sock, const struct stage_job *job, int 
     int error = 0;
     assert(job->argv[0] != NULL);
     if (chdir(job->cwd) == 0) {
+        struct srt_err err;
+        if (landlock_install(job->roots, !job->nested, &err) != 0)
+            fail(sock, err.text);
         environ = (char **)(uintptr_t)job->env;
         struct srt_err err;
         if (job->supervised)

@@ -47,8 +47,10 @@ struct stage_job {
     bool supervised;
     bool wait;      /* for everything that the command leaves running */
     bool own_group; /* on a terminal that is all ours: a process group in its foreground */
+    bool nested;    /* the command may make namespaces and mounts */
     const char *cwd;
     char *const *argv, *const *env;
+    char *const *roots; /* what may be written to, for the second wall (landlock.h) */
 };
 
 /* A sealed memfd that holds the job, or -1 with `err`. */
