@@ -242,7 +242,6 @@ static _Noreturn void become_command(int sock, const struct stage_job *job, int 
         if (landlock_install(job->roots, !job->nested, &err) != 0)
             fail(sock, err.text);
         environ = (char **)(uintptr_t)job->env;
-        struct srt_err err;
         if (job->supervised)
             hand_out_listener(sock, job->syscalls);
         else if (syscalls_install(job->syscalls, &err) != 0)
