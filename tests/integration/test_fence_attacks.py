@@ -2,6 +2,7 @@
 import os
 import random
 import select
+import shutil
 import socket
 import subprocess
 import threading
@@ -333,7 +334,136 @@ raise SystemExit(1)""")
         self.assertNotRegex(result.stderr, "[\\x00-\\x09\\x0b-\\x1f\\x7f-\\x9f]")
 
 
-both(globals(), Life, Surroundings, GatewayInReach, Warden, ProtectedNames, Streams)
+class Tricks(Fence):
+    """Ways around the walls that need no fault in a program, each of which must change nothing."""
+
+    def setUp(self):
+        super().setUp()
+        self.secret = os.path.join(self.top, "secret")
+        with open(self.secret, "w") as f:
+            f.write("secret\n")
+        os.chmod(self.secret, 0o666)
+        self.filesystem["denyRead"] = [self.secret]
+
+    def test_fork_bomb_does_not_outlive_the_launcher(self):
+        settings = self.settings()
+        self.own()
+        mark = f"srt-bomb-{os.getpid()}-{self.as_user}"
+        # Each forks two and lives on; the depth bounds it where a test fails.
+        program = ("import os, sys, time\nfor level in range(7):\n    os.fork()\n    os.setsid() if level == 3 and os.getpid() !="
+                   " os.getsid(0) and os.getpgid(0) != os.getpid() else None\n"
+                   "print('x', flush=True)\ntime.sleep(600)")
+        with subprocess.Popen([self.launch, "-s", settings, "--egress", "none", "--", "python3", "-c", program, mark],
+                              cwd=self.work, env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True, **self.popen_args()) as process:
+            for _ in range(100):
+                self.assertEqual(process.stdout.readline(), "x\n")
+            process.kill()
+            ended = time.monotonic() + 60
+            while process.stdout.read(1):  # to its end: nobody holds the other one
+                self.assertLess(time.monotonic(), ended)
+        self.assertFalse([pid for pid in filter(str.isdigit, os.listdir("/proc")) if mark in command_line(pid)])
+
+    def test_files_that_shells_read_are_read_inside_only(self):
+        script = self.write("evil.sh", f"echo ran >> {self.secret}; echo x > {self.top}/made; echo here\n")
+        result = self.attack("bash -c :; sh -i -c :", env=self.environment(BASH_ENV=script, ENV=script))
+        self.assertIn("here", result.stdout, result.stderr)
+        result = self.run_plain("-s", self.settings(), "--egress", "none", "-c", "true", env=self.environment(BASH_ENV=script))
+        self.assertEqual((result.returncode, result.stdout), (0, "here\n"), result.stderr)
+        self.assertFalse(os.path.exists(f"{self.top}/made"))
+
+    def test_HOME_and_TMPDIR_of_an_attacker_widen_nothing(self):
+        trap = os.path.join(self.work, "trap")
+        os.symlink(self.home, trap)
+        for env in ({"TMPDIR": trap}, {"TMPDIR": self.home}, {"TMPDIR": "."}, {"TMPDIR": f"{self.work}/../home"},
+                    {"HOME": trap, "TMPDIR": ""}, {"HOME": "/", "TMPDIR": "/"}, {"HOME": "relative"}, {"HOME": ""}):
+            result = self.attack("test -w $TMPDIR && echo x > $TMPDIR/x && rm $TMPDIR/x; touch $HOME/x; touch "
+                                 f"{self.home}/x; true", env=self.environment(**env))
+            self.assertEqual(result.returncode, 0, env)
+
+    def test_settings_in_a_home_of_the_sandbox_are_protected(self):
+        self.filesystem["allowWrite"] = [self.home]
+        self.attack("echo '{}' > $HOME/.srt-settings.json; mkdir $HOME/.srt-settings.json; true")
+
+    def test_core_dumps_go_nowhere_new(self):
+        with open("/proc/sys/kernel/core_pattern") as f:
+            pattern = f.read()
+        result = self.attack("echo '|/tmp/evil' > /proc/sys/kernel/core_pattern; ulimit -c unlimited; cd /etc;"
+                             "sh -c 'kill -SEGV $$'; echo $?", env=self.environment())
+        self.assertIn("139", result.stdout)
+        self.assertFalse(os.path.exists("/etc/core"))
+        with open("/proc/sys/kernel/core_pattern") as f:
+            self.assertEqual(f.read(), pattern)
+
+    @unittest.skipIf(os.geteuid() != 0, "only root makes a program that changes its user")
+    def test_programs_that_change_their_user_do_not(self):
+        program = os.path.join(self.programs, "whoami")
+        shutil.copy("/usr/bin/id", program)
+        os.chown(program, 0, 0)
+        os.chmod(program, 0o6755)
+        self.addCleanup(os.unlink, program)
+        uid = self.account.pw_uid if self.account else 0
+        result = self.run_in("/bin/sh", "-c", f"{program} -u; {program} -ru; grep -c '^CapEff:.0*$' /proc/self/status;"
+                                              "grep NoNewPrivs /proc/self/status")
+        self.assertEqual(result.stdout.split(), [str(uid), str(uid), "1", "NoNewPrivs:", "1"], result.stderr)
+        result = self.attack("cp /bin/sh own; chmod 6755 own; chown root own 2>/dev/null; ./own -p -c 'cat ../secret;"
+                             " echo x > ../x'; rm -f own; true")
+        self.assertEqual(result.stdout, "")
+
+    def test_programs_in_memory_are_in_the_same_fence(self):
+        program = ("import os, sys\nfd = os.memfd_create('x', 0)\nwith open('/bin/sh', 'rb') as f: os.write(fd, f.read())\n"
+                   "os.execve(fd, ['sh', '-c', sys.argv[1]], os.environ)")
+        self.settings()
+        self.own()
+        result = self.run_in("python3", "-c", program, "echo ran; cat ../secret; echo x > .bashrc; echo x > ../x; mkdir .vscode")
+        self.assertEqual(result.stdout, "ran\n", result.stderr)
+        self.assertEqual(os.listdir(self.work), [])
+
+    def test_what_is_hidden_has_no_other_way_in(self):
+        result = self.attack(
+            f"s={self.secret}; for p in /proc/self/root /proc/self/cwd/.. /proc/thread-self/root /proc/1/root /proc/1/cwd"
+            " /dev/fd/../../.. /proc/self/task/$$/root; do cat $p/secret $p$s 2>/dev/null; done;"
+            "exec 7</ 8<..; cat /proc/self/fd/7$s /proc/self/fd/8/secret /dev/fd/8/secret; ln $s l; ln -L $s l; cp $s c;"
+            "perl -e 'use POSIX; print while <F> if open(F, \"<\", $ARGV[0])' $s; dd if=$s; tar cf - $s 2>/dev/null | tail -c +513"
+            " | head -c 6; find / -xdev -maxdepth 3 -samefile $s -name nothing; true")
+        self.assertNotIn("secret\n", result.stdout)
+
+    def test_processes_of_the_launcher_are_not_to_be_seen(self):
+        settings = self.settings()
+        self.own()
+        look = ("for p in /proc/[0-9]*; do cat $p/comm; done; kill -0 $1 && echo KILL; cat /proc/$1/environ && echo READ;"
+                "ls /proc/$1/root && echo ROOT; python3 -c 'import ctypes, sys; c = ctypes.CDLL(None);"
+                " print(c.ptrace(16, int(sys.argv[1]), 0, 0), c.ptrace(0x4206, int(sys.argv[1]), 0, 0))' $1; echo end")
+        with subprocess.Popen([self.launch, "-s", settings, "--egress", "none", "--", "/bin/sh", "-c",
+                               f"read pid; set -- $pid; {look}"], cwd=self.work, env=self.environment(SECRET="x"), text=True,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              **self.popen_args()) as process:
+            out, _ = process.communicate(f"{process.pid}\n", timeout=60)
+        names = out.split()
+        self.assertEqual(names[-3:], ["-1", "-1", "end"], out)
+        self.assertNotIn("srt-warden", names)
+        for word in ("KILL", "READ", "ROOT"):
+            self.assertNotIn(word, names)
+
+    def test_names_with_a_meaning_for_the_kernel_are_names(self):
+        self.attack("for n in .bashrc .git/config; do python3 - $n <<'E'\n"
+                    "import ctypes, os, sys\nc = ctypes.CDLL(None, use_errno=True); b = sys.argv[1].encode()\n"
+                    "here = os.open('.', os.O_RDONLY); made = os.open('t', os.O_CREAT | os.O_RDWR)\n"
+                    "for call in (lambda: c.bind(0, b, 3), lambda: c.swapon(b, 0), lambda: c.acct(b), lambda: c.mount(b, b, b, 0, 0),\n"
+                    "             lambda: c.syscall(304, here, b, 0), lambda: c.syscall(265, made, b'', here, b, 0x1000),\n"
+                    "             lambda: c.syscall(426, 1, 0, 0), lambda: c.uselib(b) if hasattr(c, 'uselib') else 0):\n"
+                    "    call()\nos.unlink('t')\nE\ndone; true")
+
+
+def command_line(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            return f.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+both(globals(), Life, Surroundings, GatewayInReach, Warden, ProtectedNames, Streams, Tricks)
 
 if __name__ == "__main__":
     unittest.main()
