@@ -284,6 +284,24 @@ static void put_requests(const struct workers_stats *stats, struct json *out)
         }
 }
 
+static void put_usage(void *arg, const struct usage *usage)
+{
+    static const char name[] = "srt_gateway_policy_requests_total";
+    const struct metrics_label allow[] = {
+        {"policy", usage->policy}, {"result", "allow"}, {NULL, NULL}};
+    const struct metrics_label deny[] = {
+        {"policy", usage->policy}, {"result", "deny"}, {NULL, NULL}};
+    metrics_sample(arg, name, allow, (double)atomic_load(&usage->allowed));
+    metrics_sample(arg, name, deny, (double)atomic_load(&usage->denied));
+}
+
+static void put_usages(const struct workers *workers, struct json *out)
+{
+    metrics_family(out, "srt_gateway_policy_requests_total", "counter",
+                   "Requests that were decided under a policy.");
+    workers_usages(workers, put_usage, out);
+}
+
 static void put_bytes(const struct workers_stats *stats, struct json *out)
 {
     static const char name[] = "srt_gateway_traffic_bytes_total";
@@ -373,6 +391,7 @@ static void get_metrics(const struct admin_request *request)
     workers_stats(gateway->workers, &stats);
     put_configuration(gateway, &out);
     put_requests(&stats, &out);
+    put_usages(gateway->workers, &out);
     put_bytes(&stats, &out);
     put_timings(&stats, &out);
     put_filter_failures(&stats, &out);

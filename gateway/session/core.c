@@ -22,11 +22,12 @@ static void *allocate(size_t size)
 }
 
 static struct tenure *tenure_create(struct snapshot *snapshot, struct budget **budgets,
-                                    void **filters)
+                                    struct usage **usages, void **filters)
 {
     struct tenure *tenure = allocate(sizeof(*tenure));
     tenure->snapshot = snapshot_take(snapshot);
     tenure->budgets = budgets;
+    tenure->usages = usages;
     tenure->filters = filters;
     tenure->users = 1;
     return tenure;
@@ -45,6 +46,7 @@ void tenure_leave(struct tenure *tenure)
     filter_set_leave(tenure->snapshot->filters, tenure->filters);
     snapshot_release(tenure->snapshot);
     free(tenure->budgets);
+    free(tenure->usages);
     free(tenure);
 }
 
@@ -367,11 +369,11 @@ void worker_end(struct worker *worker)
 /* ---- reload ---- */
 
 int worker_prepare(struct worker *worker, struct snapshot *snapshot, struct listener **listeners,
-                   struct budget **budgets, struct srt_err *err)
+                   struct budget **budgets, struct usage **usages, struct srt_err *err)
 {
     assert(worker->prepared == NULL);
     void **filters = filter_set_enter(snapshot->filters, worker->index, err);
-    worker->prepared = tenure_create(snapshot, budgets, filters);
+    worker->prepared = tenure_create(snapshot, budgets, usages, filters);
     worker->prepared_listeners = listeners;
     if (filters == NULL)
         return -1;

@@ -34,6 +34,7 @@ struct resolver;
 struct tenure {
     struct snapshot *snapshot;
     struct budget **budgets; /* one for each config->clients, in that order */
+    struct usage **usages;   /* one for each config->policies, in that order */
     void **filters;          /* the filters in this worker, as in snapshot->filters */
     unsigned users;          /* requests, and one for being in force */
 };
@@ -184,7 +185,7 @@ void worker_end(struct worker *worker);
 /* The two halves of a reload, on the worker's thread. The listeners' counts and both arrays are
  * taken over. */
 int worker_prepare(struct worker *worker, struct snapshot *snapshot, struct listener **listeners,
-                   struct budget **budgets, struct srt_err *err);
+                   struct budget **budgets, struct usage **usages, struct srt_err *err);
 void worker_commit(struct worker *worker);
 void worker_abort(struct worker *worker);
 

@@ -126,9 +126,26 @@ static bool submit(struct session *session, uint64_t ticket)
                                 worker->tickets, ticket);
 }
 
+/* Under the policy that the client is under; a private gateway's sandbox has none of a name. */
+static void count_usage(const struct session *session)
+{
+    const struct tenure *tenure = session->tenure;
+    const struct policy *policy = session->identity.policy;
+    if (tenure == NULL || policy == NULL)
+        return;
+    for (size_t i = 0; i < tenure->snapshot->config->policy_count; i++) {
+        struct usage *usage = tenure->usages[i];
+        if (tenure->snapshot->policies[i] == policy)
+            atomic_fetch_add_explicit(session->request.outcome == OUTCOME_ALLOWED ? &usage->allowed
+                                                                                  : &usage->denied,
+                                      1, memory_order_relaxed);
+    }
+}
+
 static void count_outcome(struct session *session)
 {
     const struct request *request = &session->request;
+    count_usage(session);
     if (request->front < FRONT_COUNT)
         counter_add(&session->worker->counters.requests[request->front][request->outcome], 1);
 }

@@ -4,6 +4,7 @@
 
 #include "session/budget.h"
 #include "session/core.h"
+#include "session/usage.h"
 
 struct workers {
     struct worker *all;
@@ -13,6 +14,7 @@ struct workers {
     void (*on_denial)(void *arg, const struct denial *denial);
     void *arg;
     struct budgets budgets; /* one for each name that a [client] has had */
+    struct usages usages;   /* one for each name that a [policy] has had */
     unsigned next_worker;   /* that a sandbox is pinned to */
     char loop_token[17];
     atomic_uint connections;

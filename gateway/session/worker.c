@@ -150,6 +150,16 @@ static struct budget **find_budgets(struct workers *team, const struct gateway_c
     return found;
 }
 
+static struct usage **find_usages(struct workers *team, const struct gateway_config *config)
+{
+    struct usage **found = calloc(config->policy_count + 1, sizeof(struct usage *));
+    if (found == NULL)
+        abort();
+    for (size_t i = 0; i < config->policy_count; i++)
+        found[i] = usages_find(&team->usages, config->policies[i].name);
+    return found;
+}
+
 static bool run_stop(struct errand *errand)
 {
     ev_break(errand->worker->loop, EVBREAK_ALL);
@@ -162,6 +172,7 @@ static void free_team(struct workers *team)
         worker_end(&team->all[i]);
     mailbox_end(&team->control);
     budgets_free(&team->budgets);
+    usages_free(&team->usages);
     free(team->all);
     free(team);
 }
@@ -205,7 +216,8 @@ static int init_workers(struct workers *team, const struct workers_config *confi
         /* As a reload does it, so that there is one way in. */
         if (worker_prepare(&team->all[i], config->snapshot,
                            copy_listeners(config->snapshot, config->listeners),
-                           find_budgets(team, config->snapshot->config), err) != 0)
+                           find_budgets(team, config->snapshot->config),
+                           find_usages(team, config->snapshot->config), err) != 0)
             return -1;
         worker_commit(&team->all[i]);
     }
@@ -254,6 +266,7 @@ struct preparation {
     struct snapshot *snapshot;
     struct listener **listeners;
     struct budget **budgets;
+    struct usage **usages;
 };
 
 static bool run_prepare(struct errand *errand)
@@ -262,9 +275,12 @@ static bool run_prepare(struct errand *errand)
     struct preparation *preparation = errand->data;
     struct listener **listeners = preparation->listeners;
     struct budget **budgets = preparation->budgets;
+    struct usage **usages = preparation->usages;
     preparation->listeners = NULL;
     preparation->budgets = NULL;
-    if (worker_prepare(errand->worker, preparation->snapshot, listeners, budgets, &err) != 0)
+    preparation->usages = NULL;
+    if (worker_prepare(errand->worker, preparation->snapshot, listeners, budgets, usages, &err) !=
+        0)
         errand->error = strdup(err.text);
     return true;
 }
@@ -279,6 +295,7 @@ static void dispose_preparation(struct errand *errand)
     }
     snapshot_release(preparation->snapshot);
     free(preparation->budgets);
+    free(preparation->usages);
     free(preparation);
 }
 
@@ -308,6 +325,7 @@ void workers_prepare(struct workers *team, struct snapshot *snapshot,
         preparation->snapshot = snapshot_take(snapshot);
         preparation->listeners = copy_listeners(snapshot, listeners);
         preparation->budgets = find_budgets(team, snapshot->config);
+        preparation->usages = find_usages(team, snapshot->config);
         errand->data = preparation;
         errand->collect = collect_error;
         errand->dispose = dispose_preparation;
@@ -595,4 +613,9 @@ void workers_stats(const struct workers *team, struct workers_stats *out)
             for (size_t outcome = 0; outcome < OUTCOME_COUNT; outcome++)
                 out->requests[front][outcome] += read_counter(&counters->requests[front][outcome]);
     }
+}
+
+void workers_usages(const struct workers *team, workers_usage_fn *each, void *arg)
+{
+    usages_each(&team->usages, each, arg);
 }

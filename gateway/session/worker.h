@@ -16,6 +16,7 @@
 #include "record/metrics.h"
 #include "session/listener.h"
 #include "session/snapshot.h"
+#include "session/usage.h"
 #include "srt/err.h"
 
 struct ev_loop;
@@ -134,5 +135,9 @@ struct workers_stats {
     uint64_t filter_failures[2]; /* filters that gave no verdict; [1]: the request went on */
 };
 void workers_stats(const struct workers *workers, struct workers_stats *out);
+
+/* What was decided under each policy that there is or has been, by name. */
+typedef void workers_usage_fn(void *arg, const struct usage *usage);
+void workers_usages(const struct workers *workers, workers_usage_fn *each, void *arg);
 
 #endif

@@ -94,6 +94,10 @@ class Mixed(LabCase):
             self.assertEqual(found["srt_gateway_requests_total", labels], count)
         counted = {labels for name, labels in found if name == "srt_gateway_requests_total" and found[name, labels] > 0}
         self.assertEqual(len(counted), len(decisions))
+        for verdict in ("allow", "deny"):
+            labels = f'policy="main",result="{verdict}"'
+            self.assertEqual(found["srt_gateway_policy_requests_total", labels],
+                             sum(entry["verdict"] == verdict and entry["policy"] == "main" for entry in entries if entry["kind"] == "decision"))
         for direction in ("up", "down"):
             self.assertEqual(found["srt_gateway_traffic_bytes_total", f'direction="{direction}"'],
                              sum(entry[f"bytes_{direction}"] for entry in entries if entry["kind"] == "close"))
