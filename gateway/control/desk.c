@@ -137,8 +137,7 @@ const char *desk_result_text(enum desk_result result)
 {
     static const char *const texts[DESK_RESULT_COUNT] = {
         [DESK_DONE] = "done",
-        [DESK_UNKNOWN] = "nothing waits under this id: it was answered, its time is over, or its "
-                         "client has left",
+        [DESK_UNKNOWN] = "nothing waits under this id: answered, timed out, or its client left",
         [DESK_NOT_YOURS] = "this is not yours to answer",
         [DESK_FULL] = "there are as many grants as can be kept; revoke some",
     };
