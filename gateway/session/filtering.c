@@ -163,7 +163,7 @@ static struct srt_filter_watch *begin_watch(unsigned worker, void (*on_event)(vo
     if (waits->worker->index == worker)
         break;
     pthread_mutex_unlock(&all_lock);
-    return waits != NULL ? watch_begin(waits->worker->loop, on_event, arg) : NULL;
+    return waits != NULL ? watch_begin(waits->worker, on_event, arg) : NULL;
 }
 
 /* A module that names a ticket which is not its own says no with it, whatever it says. */

@@ -39,6 +39,11 @@ void mailbox_post(struct mailbox *mailbox, struct mail *mail)
     ev_async_send(mailbox->loop, &mailbox->wake);
 }
 
+void mailbox_deliver(struct mailbox *mailbox)
+{
+    deliver_all(mailbox, mailbox->owner);
+}
+
 void mailbox_end(struct mailbox *mailbox)
 {
     ev_async_stop(mailbox->loop, &mailbox->wake);

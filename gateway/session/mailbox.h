@@ -29,6 +29,8 @@ struct mailbox {
 
 void mailbox_init(struct mailbox *mailbox, struct ev_loop *loop, void *owner);
 void mailbox_post(struct mailbox *mailbox, struct mail *mail);
+/* What has come is delivered now, where the loop would do so in its next turn. */
+void mailbox_deliver(struct mailbox *mailbox);
 /* Throws away what was not delivered. */
 void mailbox_end(struct mailbox *mailbox);
 

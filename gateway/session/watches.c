@@ -1,38 +1,45 @@
 #include "session/watches.h"
 
-#include <ev.h>
+#include "session/core.h"
+
 #include <stdlib.h>
 
 struct srt_filter_watch {
-    struct ev_loop *loop;
+    struct worker *worker;
     ev_io io;
     ev_timer timer;
     void (*on_event)(void *arg, unsigned events);
     void *arg;
 };
 
+/* The watch may be gone afterwards. */
+static void tell(const struct srt_filter_watch *watch, unsigned events)
+{
+    struct worker *worker = watch->worker;
+    watch->on_event(watch->arg, events);
+    mailbox_deliver(&worker->mailbox);
+}
+
 static void on_ready(struct ev_loop *loop, ev_io *io, int revents)
 {
-    const struct srt_filter_watch *watch = io->data;
     (void)loop;
-    watch->on_event(watch->arg, ((revents & EV_READ) != 0 ? SRT_FILTER_READABLE : 0u) |
-                                    ((revents & EV_WRITE) != 0 ? SRT_FILTER_WRITABLE : 0u));
+    tell(io->data, ((revents & EV_READ) != 0 ? SRT_FILTER_READABLE : 0u) |
+                       ((revents & EV_WRITE) != 0 ? SRT_FILTER_WRITABLE : 0u));
 }
 
 static void on_time(struct ev_loop *loop, ev_timer *timer, int revents)
 {
-    const struct srt_filter_watch *watch = timer->data;
     (void)loop, (void)revents;
-    watch->on_event(watch->arg, SRT_FILTER_TIME);
+    tell(timer->data, SRT_FILTER_TIME);
 }
 
-struct srt_filter_watch *watch_begin(struct ev_loop *loop, void (*on_event)(void *, unsigned),
+struct srt_filter_watch *watch_begin(struct worker *worker, void (*on_event)(void *, unsigned),
                                      void *arg)
 {
     struct srt_filter_watch *watch = calloc(1, sizeof(*watch));
     if (watch == NULL)
         abort();
-    watch->loop = loop;
+    watch->worker = worker;
     watch->on_event = on_event;
     watch->arg = arg;
     ev_io_init(&watch->io, on_ready, -1, 0);
@@ -48,24 +55,24 @@ void watch_fd(struct srt_filter_watch *watch, int fd, unsigned events)
     if (ev_is_active(&watch->io) && watch->io.fd == fd &&
         (watch->io.events & (EV_READ | EV_WRITE)) == wanted)
         return;
-    ev_io_stop(watch->loop, &watch->io);
+    ev_io_stop(watch->worker->loop, &watch->io);
     ev_io_set(&watch->io, fd, wanted);
     if (fd >= 0 && wanted != 0)
-        ev_io_start(watch->loop, &watch->io);
+        ev_io_start(watch->worker->loop, &watch->io);
 }
 
 void watch_time(struct srt_filter_watch *watch, int64_t after_ms)
 {
-    ev_timer_stop(watch->loop, &watch->timer);
+    ev_timer_stop(watch->worker->loop, &watch->timer);
     if (after_ms < 0)
         return;
     ev_timer_set(&watch->timer, (double)after_ms / 1000., 0.);
-    ev_timer_start(watch->loop, &watch->timer);
+    ev_timer_start(watch->worker->loop, &watch->timer);
 }
 
 void watch_end(struct srt_filter_watch *watch)
 {
-    ev_io_stop(watch->loop, &watch->io);
-    ev_timer_stop(watch->loop, &watch->timer);
+    ev_io_stop(watch->worker->loop, &watch->io);
+    ev_timer_stop(watch->worker->loop, &watch->timer);
     free(watch);
 }
