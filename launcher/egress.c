@@ -276,8 +276,15 @@ int egress_attach_again(struct egress *egress, struct srt_err *err)
     drop_connection(egress);
     if (private) {
         end_private(egress);
-        if (egress->private_starts >= PRIVATE_STARTS)
-            return srt_err_set(err, "the private gateway has ended %d times", PRIVATE_STARTS);
+        if (egress->private_starts >= PRIVATE_STARTS) {
+            /* Who asks is told at once, instead of waiting for somebody who does not come. */
+            if (egress->listener >= 0)
+                close(steal_fd(&egress->listener));
+            return srt_err_set(err,
+                               "the private gateway has ended %d times; the sandbox has no "
+                               "way out any more",
+                               PRIVATE_STARTS);
+        }
     }
     egress->connection =
         private ? start_private(egress, err) : connect_shared(egress->options.socket_path, err);

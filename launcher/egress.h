@@ -28,10 +28,10 @@ struct egress_options {
 struct egress {
     struct egress_options options; /* its strings outlive the egress */
     char *network_json;            /* the one now in force, after updates */
-    int listener;
-    int connection; /* -1 while there is no gateway */
-    pid_t gateway;  /* private; 0 = none */
-    char *in;       /* bytes of a frame that is not complete */
+    int listener;                  /* -1: given up */
+    int connection;                /* -1 while there is no gateway */
+    pid_t gateway;                 /* private; 0 = none */
+    char *in;                      /* bytes of a frame that is not complete */
     size_t in_len, in_capacity;
     json_t *attached_frame; /* the gateway's last "attached" */
     unsigned private_starts;

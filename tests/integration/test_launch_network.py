@@ -11,7 +11,7 @@ import threading
 import unittest
 
 from fence import both
-from test_launch import ATTACHED, FakeGateway, Launch, alive, until
+from test_launch import ATTACHED, FakeGateway, Launch, alive, comm, descendants, until
 
 ECHO = """
 import socket, sys, threading
@@ -242,6 +242,137 @@ class Programs(Launch):
         self.assertEqual(result.stdout, "hello", result.stderr)
 
 
+# Does what it is told, a line at a time: get (a status, or the error), open (a tunnel), tunnel (is it alive).
+INSIDE = """
+import socket, sys
+host, port = sys.argv[1].split(':')
+def connect():
+    s = socket.create_connection(('127.0.0.1', 3128), 30)
+    s.settimeout(30)
+    return s
+def head(s):
+    got = b''
+    while b'\\r\\n\\r\\n' not in got:
+        more = s.recv(65536)
+        if not more: raise EOFError
+        got += more
+    return got.split()[1].decode()
+tunnel = None
+print('up', flush=True)
+for line in sys.stdin:
+    word = line.strip()
+    try:
+        if word == 'get':
+            s = connect()
+            s.sendall(f'GET http://{host}:{port}/ HTTP/1.1\\r\\nHost: {host}:{port}\\r\\nConnection: close\\r\\n\\r\\n'.encode())
+            answer = head(s)
+        elif word == 'open':
+            tunnel = connect()
+            tunnel.sendall(f'CONNECT {host}:{port} HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n'.encode())
+            answer = head(tunnel)
+        else:
+            answer = 'ended' if tunnel.recv(1) == b'' else 'bytes'
+    except (OSError, EOFError) as error:
+        answer = type(error).__name__
+    print(answer, flush=True)
+"""
+
+
+class Live(Launch):
+    """The whole of it: srt-launch, a private gateway of ours, a program inside, and a policy that changes."""
+
+    def setUp(self):
+        super().setUp()
+        if not hasattr(self, "gateway"):
+            self.skipTest("no gateway was built")
+        self.server, self.seen = served(HELLO)
+        self.addCleanup(self.server.close)
+        self.target = f"127.0.0.1:{self.server.getsockname()[1]}"
+
+    def live(self, *options, **args):
+        self.process = self.start("-s", self.settings(), *options, "/usr/bin/env", "python3", "-c", INSIDE, self.target,
+                                  settings=False, **args)
+        patience = threading.Timer(120, self.process.kill)  # what waits for a word from it then fails
+        patience.start()
+        self.addCleanup(patience.cancel)
+        self.assertEqual(self.process.stdout.readline(), "up\n")
+
+    def ask(self, word):
+        self.process.stdin.write(word + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def told(self, pattern):
+        """Reads standard error until a line matches."""
+        lines = []
+        for line in self.process.stderr:
+            lines.append(line)
+            if re.search(pattern, line):
+                return line
+        self.fail(f"{pattern} was not said, but {lines}")
+
+    @staticmethod
+    def policy(*names):
+        return json.dumps({"network": {"allowedDomains": list(names), "deniedDomains": []}}) + "\n"
+
+    def test_N22_a_policy_that_changes_under_a_running_program(self):
+        read, write = os.pipe()
+        self.live("--control-fd", str(read), pass_fds=(read,))
+        os.close(read)
+        control = open(write, "w")
+        self.addCleanup(control.close)
+
+        def say(text):
+            control.write(text)
+            control.flush()
+
+        self.assertEqual(self.ask("get"), "403")
+        say(self.policy(self.target))
+        self.told("network policy 1 is in force, generation")
+        self.assertEqual((self.ask("get"), self.ask("open")), ("200", "200"))
+        say(self.policy("other.test"))
+        self.told("network policy 2 is in force")
+        self.assertEqual((self.ask("get"), self.ask("tunnel")), ("403", "ended"))
+        say("{bad}\n" + self.policy("*.com") + self.policy(7))
+        self.told("line 3 is ignored")
+        self.told("line 5 is ignored")
+        self.told("network policy 3 is rejected.*\\*\\.com")
+        self.assertEqual(self.ask("get"), "403")
+        large = self.policy(self.target, *(f"{'x' * 40}.n{number}.test" for number in range(20_000)))
+        self.assertGreater(len(large), 1_000_000)
+        say(large)
+        self.told("network policy 4 is in force")
+        self.assertEqual(self.ask("get"), "200")
+        threading.Thread(target=say, args=("".join(self.policy(*names) for _ in range(500) for names in ((), (self.target,))),)).start()
+        self.told("network policy 1004 is in force")
+        self.assertEqual(self.ask("get"), "200")
+        say(self.policy()[:-5])  # half a line, and the end: nothing changes
+        control.close()
+        self.assertEqual(self.ask("get"), "200")
+
+    def gateways(self):
+        return [pid for pid in descendants(self.process.pid) if comm(pid) == "srt-gateway"]
+
+    def test_N19_a_private_gateway_that_dies_comes_back_and_at_last_does_not(self):
+        self.network["allowedDomains"] = [self.target]
+        self.live()
+        self.assertEqual(self.ask("get"), "200")
+        for number in range(5):
+            (gateway,) = self.gateways()
+            os.kill(gateway, signal.SIGKILL)
+            self.told("the gateway is gone; the sandbox has no way out")
+            if number < 4:
+                self.told("the gateway is back")
+                self.assertEqual(self.ask("get"), "200")
+        self.told("has ended 5 times; the sandbox has no way out any more")
+        connections = len(self.seen)
+        self.assertEqual(self.ask("get"), "ConnectionRefusedError")  # at once
+        self.assertEqual(len(self.seen), connections)
+        self.assertEqual(self.gateways(), [])
+        self.process.communicate(timeout=20)
+        self.assertEqual(self.process.returncode, 0)
+
+
 class Descriptors(Launch):
     def test_N23_what_the_launcher_holds_is_not_to_be_had_inside(self):
         """No descriptor of ours is in any process inside, and nothing that is written there is policy."""
@@ -280,7 +411,7 @@ class Descriptors(Launch):
         self.assertFalse(select.select([read], [], [], 0)[0], "a violation of our own making")
 
 
-both(globals(), Publish, Programs, Descriptors)
+both(globals(), Publish, Programs, Live, Descriptors)
 
 if __name__ == "__main__":
     unittest.main()
