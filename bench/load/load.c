@@ -1,9 +1,10 @@
 /*
  * The load: C clients at once, N units in all, each unit checked. Prints one JSON line.
  *
- *   load tunnel|refuse|get|down|up|idle PROXY TARGET -c C -n N [-b BYTES]
+ *   load tunnel|trips|refuse|get|down|up|idle PROXY TARGET -c C -n N [-b BYTES]
  *
  *   tunnel  CONNECT, one 64-byte round trip through the echo, close
+ *   trips   C tunnels that stay, and N round trips of 64 bytes over them
  *   refuse  CONNECT that must end in 403 and the end of the connection
  *   get     absolute-form GET over C kept-alive connections
  *   down    C tunnels that fetch BYTES each; up: that send BYTES each (N is ignored)
@@ -13,7 +14,7 @@
  */
 #include "net.h"
 
-enum mode { TUNNEL, REFUSE, GET, DOWN, UP, IDLE };
+enum mode { TUNNEL, TRIPS, REFUSE, GET, DOWN, UP, IDLE };
 enum step { CONNECTING, HEAD, ECHO, BODY, SENDING, COUNTING };
 enum { BUFFER = 256 << 10 };
 
@@ -26,7 +27,7 @@ struct client {
     size_t matched;
 };
 
-static const char *const words[] = {"tunnel", "refuse", "get", "down", "up", "idle"};
+static const char *const words[] = {"tunnel", "trips", "refuse", "get", "down", "up", "idle"};
 static enum mode mode;
 static struct endpoint proxy;
 static char head[512];
@@ -73,6 +74,22 @@ static void client_write(struct client *c, const char *data, size_t len)
     epoll_set(ep, EPOLL_CTL_MOD, c->fd, EPOLLIN, c);
 }
 
+/* One round trip is over, and the tunnel goes on. */
+static void client_trip(struct client *c)
+{
+    unit_end(c, true);
+    if (begun >= wanted) {
+        close(c->fd);
+        return;
+    }
+    begun++;
+    c->started = seconds_now();
+    c->got = 0;
+    memset(scratch, 'y', 64);
+    if (write(c->fd, scratch, 64) != 64)
+        errx(70, "a short write");
+}
+
 /* After the head: what the mode does with its tunnel. */
 static void client_use(struct client *c)
 {
@@ -80,6 +97,7 @@ static void client_use(struct client *c)
     c->got = 0;
     switch (mode) {
     case TUNNEL:
+    case TRIPS:
         memset(scratch, 'y', 65);
         scratch[0] = 'E';
         c->step = ECHO;
@@ -163,7 +181,9 @@ static void client_read(struct client *c)
         return;
     case ECHO:
         c->got += (size_t)n;
-        if (c->got == 64)
+        if (c->got == 64 && mode == TRIPS)
+            client_trip(c);
+        else if (c->got == 64)
             client_end(c, true);
         return;
     case BODY:
@@ -227,7 +247,7 @@ static int compare(const void *a, const void *b)
 static void arguments(int argc, char **argv)
 {
     const char *usage =
-        "usage: load tunnel|refuse|get|down|up|idle PROXY TARGET -c C -n N [-b BYTES]";
+        "usage: load tunnel|trips|refuse|get|down|up|idle PROXY TARGET -c C -n N [-b BYTES]";
     if (argc < 4)
         errx(64, "%s", usage);
     for (mode = TUNNEL; mode <= IDLE && strcmp(argv[1], words[mode]) != 0;)

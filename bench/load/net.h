@@ -77,6 +77,16 @@ static inline int endpoint_listen(const struct endpoint *e)
     return fd;
 }
 
+/* Which port the kernel chose, where it was asked for port 0. */
+static inline unsigned endpoint_port(int listener)
+{
+    struct sockaddr_in bound = {0};
+    socklen_t len = sizeof(bound);
+    if (getsockname(listener, (struct sockaddr *)&bound, &len) != 0)
+        err(71, "getsockname");
+    return ntohs(bound.sin_port);
+}
+
 /* Starts a connection; completion is EPOLLOUT. */
 static inline int endpoint_connect(const struct endpoint *e)
 {

@@ -153,10 +153,7 @@ int main(int argc, char **argv)
     ep = epoll_create1(EPOLL_CLOEXEC);
     int listener = endpoint_listen(&at);
     epoll_set(ep, EPOLL_CTL_ADD, listener, EPOLLIN, NULL);
-    struct sockaddr_in bound = {0};
-    socklen_t len = sizeof(bound);
-    getsockname(listener, (struct sockaddr *)&bound, &len);
-    printf("ready %u\n", ntohs(bound.sin_port));
+    printf("ready %u\n", endpoint_port(listener));
     fflush(stdout);
     for (;;) {
         struct epoll_event ev[64];

@@ -3,11 +3,14 @@
  * reads a CONNECT head, dials the IPv4 literal in it, answers 200 and copies both ways; with
  * --raw ADDR it dials ADDR at once and copies. No policy, no names, no log, no timers.
  *
- *   relay LISTEN [--raw ADDR]
+ * With --splice a way that fills its buffer goes on through a pipe, without a copy, until it runs
+ * dry. The pipe belongs to the process: what is spliced in is spliced out or kept as bytes.
+ *
+ *   relay LISTEN [--splice | --raw ADDR]     says "ready PORT"
  */
 #include "net.h"
 
-enum { BUFFER = 64 << 10, HEAD = 1024 };
+enum { BUFFER = 64 << 10, PIPE = 256 << 10, HEAD = 1024 };
 
 struct side {
     struct pair *pair;
@@ -26,7 +29,7 @@ struct pair {
     char head[HEAD];
 };
 
-static int ep;
+static int ep, tube[2] = {-1, -1};
 static char scratch[BUFFER];
 static const char ok[] = "HTTP/1.1 200 Connection established\r\n\r\n";
 
@@ -76,6 +79,36 @@ static bool pair_read_head(struct pair *p)
     return pair_dial(p, &to);
 }
 
+static bool pair_keep(struct pair *p, int i, size_t len)
+{
+    p->held[i] = malloc(len);
+    p->held_len[i] = len;
+    p->held_at[i] = 0;
+    return p->held[i] != NULL;
+}
+
+/* Splices until a side has nothing or takes nothing; false when the pair is done. The other ways
+ * of ending are left to the read that follows. */
+static bool pair_splice(struct pair *p, int i)
+{
+    const unsigned flags = SPLICE_F_NONBLOCK | SPLICE_F_MOVE;
+    const int from = p->side[i].fd, to = p->side[1 - i].fd;
+    for (int turns = 0; turns < 4; turns++) {
+        ssize_t in = splice(from, NULL, tube[1], NULL, PIPE, flags);
+        if (in <= 0)
+            return true;
+        for (ssize_t out; in > 0; in -= out) {
+            out = splice(tube[0], NULL, to, NULL, (size_t)in, flags);
+            if (out > 0)
+                continue;
+            if (errno != EAGAIN || !pair_keep(p, i, (size_t)in))
+                return false;
+            return read(tube[0], p->held[i], (size_t)in) == in;
+        }
+    }
+    return true;
+}
+
 /* Moves what can be moved from side i to the other; false when the pair is done. */
 static bool pair_move(struct pair *p, int i)
 {
@@ -107,16 +140,15 @@ static bool pair_move(struct pair *p, int i)
             return false;
         if (w < n) {
             size_t rest = (size_t)(n - (w < 0 ? 0 : w));
-            p->held[i] = malloc(rest);
-            if (p->held[i] == NULL)
+            if (!pair_keep(p, i, rest))
                 return false;
             memcpy(p->held[i], scratch + (n - (ssize_t)rest), rest);
-            p->held_len[i] = rest;
-            p->held_at[i] = 0;
             return true;
         }
         if (n < (ssize_t)sizeof(scratch))
             return true;
+        if (tube[0] >= 0)
+            return pair_splice(p, i);
     }
     return true;
 }
@@ -162,16 +194,21 @@ static void pair_event(struct side *s, uint32_t events)
 
 int main(int argc, char **argv)
 {
-    if (argc != 2 && !(argc == 4 && strcmp(argv[2], "--raw") == 0))
-        errx(64, "usage: relay LISTEN [--raw ADDR]");
-    struct endpoint at = endpoint_parse(argv[1]), raw = {0};
-    if (argc == 4)
+    struct endpoint at = {0}, raw = {0};
+    bool splices = argc > 2 && strcmp(argv[2], "--splice") == 0;
+    if (argc == 4 && strcmp(argv[2], "--raw") == 0)
         raw = endpoint_parse(argv[3]);
+    else if (argc != 2 + splices)
+        errx(64, "usage: relay LISTEN [--splice | --raw ADDR]");
+    at = endpoint_parse(argv[1]);
+    if (splices &&
+        (pipe2(tube, O_NONBLOCK | O_CLOEXEC) != 0 || fcntl(tube[0], F_SETPIPE_SZ, (int)PIPE) < 0))
+        err(71, "pipe");
     descriptors_raise();
     ep = epoll_create1(EPOLL_CLOEXEC);
     int listener = endpoint_listen(&at);
     epoll_set(ep, EPOLL_CTL_ADD, listener, EPOLLIN, NULL);
-    puts("ready");
+    printf("ready %u\n", endpoint_port(listener));
     fflush(stdout);
     for (;;) {
         /* One event a turn per descriptor; a pair closed in this turn must not be seen again, so

@@ -1,0 +1,205 @@
+"""What bench/run and bench/compare share: processes whose CPU time and memory are read, the load, the gateway."""
+import atexit
+import json
+import os
+import pathlib
+import platform
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+
+
+def fail(message):
+    sys.exit(f"bench: {message}")
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return taken.getsockname()[1]
+
+
+class Process:
+    """A program under test or at one end of it. What it started itself is counted with it."""
+
+    def __init__(self, *command, stream=None, **options):
+        self.name = pathlib.Path(command[0]).name
+        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        if stream is not None:
+            streams[stream] = subprocess.PIPE
+        self.child = subprocess.Popen([str(word) for word in command], text=True, start_new_session=True,
+                                      **streams, **options)
+        atexit.register(self.stop)
+        if stream is None:
+            return
+        for line in getattr(self.child, stream):
+            if "ready" in line:
+                self.listeners = dict(re.findall(r"(\w+)=(127\.0\.0\.1:\d+)", line))
+                self.address = "127.0.0.1:" + re.search(r"ready.*?(?:127\.0\.0\.1:| )(\d+)", line)[1]
+                return
+        fail(f"{self.name} did not start")
+
+    def tree(self):
+        """The process and what descends from it."""
+        parents = {}
+        for entry in pathlib.Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = entry.read_text().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            parents.setdefault(int(fields[1]), []).append(int(entry.parent.name))
+        found = [self.child.pid]
+        for pid in found:
+            found += parents.get(pid, [])
+        return found
+
+    def cpu(self):
+        """Seconds of user and system time, of ended children too; nanoseconds count where the kernel tells them."""
+        total = 0.0
+        for pid in self.tree():
+            fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+            total += (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
+            total += sum(thread_seconds(task) for task in pathlib.Path(f"/proc/{pid}/task").iterdir())
+        return total
+
+    def thread_cpu(self, name):
+        """Seconds of the threads whose name begins so."""
+        return sum(thread_seconds(task) for task in pathlib.Path(f"/proc/{self.child.pid}/task").iterdir()
+                   if (task / "comm").read_text().startswith(name))
+
+    def memory_kib(self, what="Rss"):
+        total = 0
+        for pid in self.tree():
+            text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
+            total += int(re.search(rf"^{what}:\s+(\d+)", text, re.M)[1])
+        return total
+
+    def stop(self):
+        if self.child.returncode is not None:
+            return
+        try:
+            os.killpg(self.child.pid, 15)
+            self.child.wait(10)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.child.pid, 9)
+            self.child.wait()
+        except ProcessLookupError:
+            self.child.wait()
+
+
+def thread_seconds(task):
+    return int((task / "schedstat").read_text().split()[0]) / 1e9
+
+
+CONFIG = """
+[gateway]
+workers = {workers}
+audit-log = {folder}/audit.jsonl
+audit-required = yes
+control = {folder}/control.sock
+admin = none
+[dns]
+servers = 127.0.0.1:1
+hosts-file = {folder}/hosts
+[listen main]
+address = 127.0.0.1:0
+policy = bench
+[policy bench]
+allow = origin.test:{port}
+allow = 127.0.0.1:{port}
+deny = denied.test
+allow-file = {folder}/rules.txt
+allow-addresses = 127.0.0.1/32
+"""
+
+
+class Gateway(Process):
+    """With everything on: rules, guard, cached resolution, hello check, JSON audit that is waited for."""
+
+    def __init__(self, build, folder, origin, workers=1, rules=1000, more=""):
+        self.folder, self.more = folder, more
+        self.port = origin.address.split(":")[1]
+        self.named = f"origin.test:{self.port}"
+        folder.mkdir()
+        (folder / "hosts").write_text("127.0.0.1 origin.test\n")
+        self.configure(workers, rules)
+        super().__init__(build / "gateway" / "srt-gateway", "run", "-c", folder / "gateway.ini", stream="stderr")
+
+    def configure(self, workers, rules):
+        with open(self.folder / "rules.txt", "w", encoding="ascii") as file:
+            file.writelines(f"host{number}.zone{number % 1000}.example.test\n" for number in range(rules))
+        (self.folder / "gateway.ini").write_text(
+            CONFIG.format(folder=self.folder, port=self.port, workers=workers) + self.more)
+
+    def records(self, kind):
+        text = f'"kind":"{kind}"'
+        with open(self.folder / "audit.jsonl", encoding="utf-8") as file:
+            return sum(text in line for line in file)
+
+    def reload(self):
+        """Until the record of it is in the log; the gateway sees by itself that its files have changed."""
+        before = self.records("reload")
+        self.child.send_signal(signal.SIGHUP)
+        while self.records("reload") == before:
+            time.sleep(.05)
+
+
+class Sandbox:
+    """An attached sandbox; the bench plays its launcher (include/srt/attach.h)."""
+
+    def __init__(self, gateway, name, network=None):
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        self.address = "127.0.0.1:%u" % self.listener.getsockname()[1]
+        self.control = socket.socket(socket.AF_UNIX)
+        self.control.connect(str(gateway.folder / "control.sock"))
+        text = json.dumps({"type": "attach", "version": 1, "name": name, "policy": "bench", "command": "bench",
+                           "listeners": ["proxy"], "network": network}).encode()
+        data = struct.pack(">I", len(text)) + text
+        sent = socket.send_fds(self.control, [data], [self.listener.fileno()])
+        self.control.sendall(data[sent:])
+        answer = json.loads(self.read(struct.unpack(">I", self.read(4))[0]))
+        if answer["type"] != "attached":
+            fail(f"attach: {answer}")
+
+    def read(self, count):
+        data = b""
+        while len(data) < count:
+            more = self.control.recv(count - len(data))
+            if not more:
+                fail("the gateway has closed a control connection")
+            data += more
+        return data
+
+    def close(self):
+        self.control.close()
+        self.listener.close()
+
+
+def start_load(programs, mode, proxy, target, clients, units=1, size=1):
+    return subprocess.Popen([str(programs / "bench-load"), mode, proxy, target, "-c", str(clients), "-n", str(units),
+                             "-b", str(size)], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def finish_load(load):
+    text = load.communicate()[0]
+    if load.returncode != 0:
+        fail(f"{load.args[1]} through {load.args[2]} failed: {text}")
+    return json.loads(text) if text.startswith("{") else None
+
+
+def run_load(*arguments):
+    return finish_load(start_load(*arguments))
+
+
+def median(values):
+    values = sorted(values)
+    return values[len(values) // 2]
+
+
+def versions(build):
+    gateway = subprocess.run([str(build / "gateway" / "srt-gateway"), "--version"], text=True, stdout=subprocess.PIPE)
+    return {"version": gateway.stdout.strip(), "machine": f"{platform.machine()} {os.cpu_count()} cpus",
+            "kernel": platform.release()}
