@@ -299,9 +299,11 @@ int main(int argc, char **argv)
         if (epoll_wait(ep, ev, 1, -1) != 1)
             continue;
         if (ev[0].data.ptr == NULL) {
-            if (read(STDIN_FILENO, scratch, sizeof(scratch)) <= 0)
-                return 0;
-            continue;
+            if (read(STDIN_FILENO, scratch, sizeof(scratch)) > 0)
+                continue;
+            free(all);
+            free(took);
+            return 0;
         }
         client_event(ev[0].data.ptr, ev[0].events);
     }

@@ -6,7 +6,7 @@
  * more hosts than a cache holds, and one wait is measured beside it: what the million adds, in
  * waits, is a figure that machines agree about. The same for a few hosts, as busy clients ask.
  *
- *   bench-policy [RULES]      default 1000000
+ *   bench-policy [RULES [TRIES]]      default 1000000 10
  */
 #include "filters/index.h"
 #include "filters/policy.h"
@@ -15,7 +15,9 @@
 
 #include <sys/stat.h>
 
-enum { QUESTIONS = 65536, FEW = 512, DECISIONS = 2 * QUESTIONS, TRIES = 10 };
+enum { QUESTIONS = 65536, FEW = 512, DECISIONS = 2 * QUESTIONS };
+static unsigned tries = 10;
+
 enum { FAR_BYTES = 64 << 20, LINE = 64, STEPS = 200000 };
 
 static void figure(const char *name, unsigned rules, double value, const char *unit)
@@ -95,7 +97,7 @@ static double wait_ns(void)
         memcpy(block + (size_t)i * LINE, &order[i], sizeof(*order));
     free(order);
     double best = 1e9;
-    for (unsigned try = 0; try < TRIES; try++) {
+    for (unsigned try = 0; try < tries; try++) {
         double start = now_s();
         for (unsigned i = 0; i < STEPS; i++)
             memcpy(&at, block + (size_t)at * LINE, sizeof(at));
@@ -124,7 +126,7 @@ static double decision_ns(const struct policy *policy, const struct target *targ
 {
     double best = 1e9;
     volatile unsigned allowed = 0;
-    for (unsigned try = 0; try < TRIES; try++) {
+    for (unsigned try = 0; try < tries; try++) {
         double start = now_s();
         for (unsigned i = 0; i < DECISIONS; i++) {
             struct question question = {.target = &targets[i % count]};
@@ -175,8 +177,10 @@ static void measure(unsigned rules)
 int main(int argc, char **argv)
 {
     unsigned long rules = argc > 1 ? strtoul(argv[1], NULL, 10) : 1000000;
+    if (argc > 2)
+        tries = (unsigned)strtoul(argv[2], NULL, 10);
     if (rules < 10 || rules > 50000000) {
-        fprintf(stderr, "usage: bench-policy [RULES]   (10 to 50000000)\n");
+        fprintf(stderr, "usage: bench-policy [RULES [TRIES]]   (10 to 50000000)\n");
         return 64;
     }
     figure("wait_for_memory", 0, wait_ns(), "ns");
