@@ -276,18 +276,20 @@ static void observe(struct audit *audit, size_t index)
     pthread_mutex_unlock(&audit->observer_lock);
 }
 
-/* Everything that whole lines being out means: numbers taken, waiters told, readers shown. */
+/* Everything that whole lines being out means: numbers taken, waiters told, readers shown. Who
+ * waits is told first and one right after the other, so that a worker that wakes finds all its
+ * answers. */
 static void finish_lines(struct audit *audit)
 {
-    while (audit->finished < audit->batch.count && audit->ends[audit->finished] <= audit->sent) {
-        size_t i = audit->finished++;
-        struct entry *entry = &audit->batch.entries[i];
-        atomic_fetch_add_explicit(&audit->count, 1, memory_order_relaxed);
-        atomic_fetch_sub(&audit->queued, entry_cost(entry));
-        tell(audit, entry, true);
-        observe(audit, i);
-        audit->seq++;
-    }
+    size_t end = audit->finished, cost = 0;
+    for (; end < audit->batch.count && audit->ends[end] <= audit->sent; end++)
+        cost += entry_cost(&audit->batch.entries[end]);
+    atomic_fetch_add_explicit(&audit->count, end - audit->finished, memory_order_relaxed);
+    atomic_fetch_sub(&audit->queued, cost);
+    for (size_t i = audit->finished; i < end; i++)
+        tell(audit, &audit->batch.entries[i], true);
+    for (; audit->finished < end; audit->finished++, audit->seq++)
+        observe(audit, audit->finished);
 }
 
 /* Writes on until all is out. False: errno says why not; what is out is accounted for. */
@@ -646,7 +648,9 @@ bool audit_wants_squid(const struct audit *audit)
 bool audit_submit(struct audit *audit, struct str fields, audit_written_fn *written, void *arg,
                   uint64_t ticket)
 {
-    return audit_submit_request(audit, fields, STR_NULL, written, arg, ticket);
+    bool taken = audit_submit_request(audit, fields, STR_NULL, written, arg, ticket);
+    audit_wake(audit);
+    return taken;
 }
 
 bool audit_submit_request(struct audit *audit, struct str fields, struct str squid,
@@ -665,11 +669,18 @@ bool audit_submit_request(struct audit *audit, struct str fields, struct str squ
     /* Within the lock, so that the times of the log go the way of its numbers. */
     entry.ts_ms = now_ms(CLOCK_REALTIME);
     batch_add(&audit->pending, fields, squid, &entry);
-    bool wake = audit->idle || (written != NULL && atomic_load(&audit->failing));
-    if (wake)
-        pthread_cond_signal(&audit->wake);
     pthread_mutex_unlock(&audit->lock);
     return true;
+}
+
+void audit_wake(struct audit *audit)
+{
+    pthread_mutex_lock(&audit->lock);
+    const bool sleeps = audit->pending.count > 0 && (audit->idle || atomic_load(&audit->failing));
+    pthread_mutex_unlock(&audit->lock);
+    /* After the lock: the writer's first act is to take it. */
+    if (sleeps)
+        pthread_cond_signal(&audit->wake);
 }
 
 void audit_observe(struct audit *audit, void (*line)(void *arg, struct str line), void *arg)

@@ -65,6 +65,9 @@ bool audit_wants_squid(const struct audit *audit);
 bool audit_submit_request(struct audit *audit, struct str fields, struct str squid,
                           audit_written_fn *written, void *arg, uint64_t ticket);
 
+/* Those records may lie there until this is called, once for as many as belong together. */
+void audit_wake(struct audit *audit);
+
 /* No more calls of `written`, and none is running when this returns: whom they tell may be freed.
  */
 void audit_mute(struct audit *audit);

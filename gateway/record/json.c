@@ -1,13 +1,9 @@
 #include "record/json.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-static void reserve(struct json *json, size_t more)
+static void grow(struct json *json, size_t more)
 {
-    if (json->cap - json->len >= more)
-        return;
     size_t cap = json->cap != 0 ? json->cap : 256;
     while (cap - json->len < more)
         cap *= 2;
@@ -17,7 +13,13 @@ static void reserve(struct json *json, size_t more)
     json->cap = cap;
 }
 
-static void put(struct json *json, const char *bytes, size_t len)
+static inline void reserve(struct json *json, size_t more)
+{
+    if (json->cap - json->len < more)
+        grow(json, more);
+}
+
+static inline void put(struct json *json, const char *bytes, size_t len)
 {
     if (len == 0)
         return;
@@ -26,7 +28,7 @@ static void put(struct json *json, const char *bytes, size_t len)
     json->len += len;
 }
 
-static void put_byte(struct json *json, char byte)
+static inline void put_byte(struct json *json, char byte)
 {
     reserve(json, 1);
     json->data[json->len++] = byte;
@@ -77,19 +79,28 @@ static bool needs_escape(unsigned code)
     return code < 0x20 || (code >= 0x7f && code <= 0x9f) || code == 0x2028 || code == 0x2029;
 }
 
+static bool is_plain(unsigned char c)
+{
+    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
+/* Copies what stands for itself; returns how much that was. */
+static size_t put_plain(struct json *json, struct str value)
+{
+    reserve(json, value.len);
+    char *out = json->data + json->len;
+    size_t len = 0;
+    for (; len < value.len && is_plain((unsigned char)value.p[len]); len++)
+        out[len] = value.p[len];
+    json->len += len;
+    return len;
+}
+
 static void put_quoted(struct json *json, struct str value)
 {
     put_byte(json, '"');
     while (value.len > 0) {
-        size_t plain = 0;
-        while (plain < value.len) {
-            unsigned char c = (unsigned char)value.p[plain];
-            if (c < 0x20 || c >= 0x7f || c == '"' || c == '\\')
-                break;
-            plain++;
-        }
-        put(json, value.p, plain);
-        value = str_from(value, plain);
+        value = str_from(value, put_plain(json, value));
         if (value.len == 0)
             break;
 
@@ -112,12 +123,14 @@ static void put_quoted(struct json *json, struct str value)
 
 static void put_key(struct json *json, const char *key)
 {
+    const size_t len = key != NULL ? strlen(key) : 0;
+    reserve(json, len + 4);
     if (json->comma)
         put_byte(json, ',');
     json->comma = true;
     if (key != NULL) {
         put_byte(json, '"');
-        put(json, key, strlen(key));
+        put(json, key, len);
         put(json, "\":", 2);
     }
 }
@@ -171,10 +184,16 @@ void json_text(struct json *json, const char *key, struct str value)
 
 void json_number(struct json *json, const char *key, int64_t value)
 {
-    char digits[24];
-    int len = snprintf(digits, sizeof(digits), "%" PRId64, value);
+    char digits[24], *end = digits + sizeof(digits), *first = end;
+    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    do {
+        *--first = (char)('0' + rest % 10);
+        rest /= 10;
+    } while (rest > 0);
+    if (value < 0)
+        *--first = '-';
     put_key(json, key);
-    put(json, digits, (size_t)len);
+    put(json, first, (size_t)(end - first));
 }
 
 void json_bool(struct json *json, const char *key, bool value)

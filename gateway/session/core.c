@@ -287,6 +287,16 @@ static void use_listeners(struct worker *worker, struct listener **listeners)
     name_doors(worker, listeners);
 }
 
+/* Before the loop waits for the next events. */
+static void on_turn_end(struct ev_loop *loop, ev_prepare *prepare, int revents)
+{
+    struct worker *worker = prepare->data;
+    (void)loop, (void)revents;
+    if (worker->has_reported)
+        audit_wake(worker->audit);
+    worker->has_reported = false;
+}
+
 int worker_init(struct worker *worker, struct workers *team, unsigned index,
                 const struct workers_config *config, struct srt_err *err)
 {
@@ -302,6 +312,9 @@ int worker_init(struct worker *worker, struct workers *team, unsigned index,
     mailbox_init(&worker->mailbox, worker->loop, worker);
     filter_waits_init(&worker->filter_waits, worker);
     worker->tickets = tickets_create(worker->loop, on_answered, worker);
+    ev_prepare_init(&worker->handing_over, on_turn_end);
+    worker->handing_over.data = worker;
+    ev_prepare_start(worker->loop, &worker->handing_over);
     ev_init(&worker->accept_pause, on_accept_pause_end);
     ev_timer_init(&worker->burial, on_burial, 0., 0.);
     worker->accept_pause.data = worker->burial.data = worker;
@@ -355,6 +368,7 @@ void worker_end(struct worker *worker)
     tenure_leave(worker->tenure);
     tickets_destroy(worker->tickets);
     alarm_end(&worker->alarm);
+    ev_prepare_stop(worker->loop, &worker->handing_over);
     ev_timer_stop(worker->loop, &worker->accept_pause);
     ev_timer_stop(worker->loop, &worker->burial);
     ev_loop_destroy(worker->loop);

@@ -153,6 +153,8 @@ struct worker {
     LIST_HEAD(, session) sessions;
     TAILQ_HEAD(waiting, session) waiting; /* for their record to be on disk, by ticket */
     struct tickets *tickets;
+    bool has_reported;       /* since the audit writer was woken */
+    ev_prepare handing_over; /* wakes it, once a turn */
     struct filter_waits filter_waits;
     struct grants grants; /* of clients, listeners and policies */
 
@@ -164,7 +166,7 @@ struct worker {
     struct alarm alarm; /* while it accepts at a launcher's listener */
 
     /* Free between two calls; too big for the stack of every call or for every session. */
-    char *scratch; /* RELAY_CHUNK bytes */
+    char *scratch;                 /* RELAY_CHUNK bytes */
     struct http_request *http_request;
     struct http_response *http_response;
     struct json json, squid; /* a record, and its line in that format */

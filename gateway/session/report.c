@@ -55,8 +55,8 @@ static const char *session_policy_name(const struct session *session)
     return policy != NULL ? policy_name(policy) : NULL;
 }
 
-/* What both kinds of record begin with; `peer` is needed as long as the result. */
-static struct event_request describe(const struct session *session, char peer[PEER_TEXT_MAX])
+/* What both kinds of record begin with. */
+static struct event_request describe(const struct session *session)
 {
     const struct request *request = &session->request;
     return (struct event_request){
@@ -66,7 +66,6 @@ static struct event_request describe(const struct session *session, char peer[PE
         .listener = str_of(session->door->name),
         .policy = str_of(session_policy_name(session)),
         .generation = request->generation,
-        .peer = str_of(peer_text(&session->peer, peer)),
         .front = request->front < FRONT_COUNT ? front_word(request->front) : NULL,
         .method = str_of(request->method),
         .path = str_of(request->path),
@@ -105,7 +104,8 @@ static void write_decision(struct session *session, const char *message)
 {
     const struct request *request = &session->request;
     char peer[PEER_TEXT_MAX];
-    const struct event_request event = describe(session, peer);
+    struct event_request event = describe(session);
+    event.peer = str_of(peer_text(&session->peer, peer));
     struct json *json = &session->worker->json;
     json_reset(&session->worker->squid);
     /* One that was admitted has its line when it is over. */
@@ -122,6 +122,7 @@ static bool submit(struct session *session, uint64_t ticket)
     struct worker *worker = session->worker;
     const struct str fields = {worker->json.data, worker->json.len};
     const struct str squid = {worker->squid.data, worker->squid.len};
+    worker->has_reported = true;
     return audit_submit_request(worker->audit, fields, squid, ticket != 0 ? tickets_written : NULL,
                                 worker->tickets, ticket);
 }
@@ -207,7 +208,7 @@ void report_close(struct session *session, enum close_cause cause)
 {
     const struct request *request = &session->request;
     char peer[PEER_TEXT_MAX];
-    const struct event_request event = describe(session, peer);
+    struct event_request event = describe(session);
     struct json *json = &session->worker->json;
     double duration = ev_now(session->worker->loop) - request->since;
     json_reset(json);
@@ -221,7 +222,9 @@ void report_close(struct session *session, enum close_cause cause)
     };
     event_close(json, &event, &close);
     json_reset(&session->worker->squid);
-    if (audit_wants_squid(session->worker->audit))
+    if (audit_wants_squid(session->worker->audit)) {
+        event.peer = str_of(peer_text(&session->peer, peer));
         write_squid(session, &event, &close);
+    }
     (void)submit(session, 0);
 }
