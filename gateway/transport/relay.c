@@ -58,7 +58,14 @@ static size_t pump(struct relay_way *way, char *scratch)
     return moved;
 }
 
-static size_t turn_way(struct relay_way *way, char *scratch)
+/* Whoever sees that the relay is over closes the streams, and the close of one that has nothing to
+ * say is its FIN. */
+static bool close_is_the_fin(const struct relay_way *way, const struct relay_way *back)
+{
+    return back->done && way->to->eof && way->to->tls == NULL;
+}
+
+static size_t turn_way(struct relay_way *way, const struct relay_way *back, char *scratch)
 {
     if (way->done)
         return 0;
@@ -77,7 +84,7 @@ static size_t turn_way(struct relay_way *way, char *scratch)
         end_way(way);
     } else if ((way->from->eof || way->from->broken) && way->to->out.len == 0) {
         /* A reset is passed on by whoever closes the streams: after it no FIN. */
-        if (!way->from->broken)
+        if (!way->from->broken && !close_is_the_fin(way, back))
             stream_finish(way->to);
         if (way->from->broken || !way->to->finishing)
             end_way(way);
@@ -98,13 +105,13 @@ static void note_end(struct relay *relay)
 
 size_t relay_turn(struct relay *relay, char *scratch)
 {
-    size_t moved = turn_way(&relay->up, scratch);
+    size_t moved = turn_way(&relay->up, &relay->down, scratch);
     note_end(relay);
-    moved += turn_way(&relay->down, scratch);
+    moved += turn_way(&relay->down, &relay->up, scratch);
     note_end(relay);
     /* A stream that broke just now has also ended the way that was looked at before. */
     if (relay->up.to->deaf)
-        moved += turn_way(&relay->up, scratch);
+        moved += turn_way(&relay->up, &relay->down, scratch);
     return moved;
 }
 

@@ -3,8 +3,9 @@
  *
  * Back-pressure: a direction is read only while nothing of it waits to be sent, so at most
  * RELAY_CHUNK bytes of a direction are ever held. FIN and reset are passed on, each way by itself;
- * what was read is delivered before either. A turn moves a bounded amount, so that one bulk flow
- * leaves room for the others of its loop. Knows nothing of sessions, policies or timers.
+ * what was read is delivered before either. The FIN of the way that ends last is left to the close.
+ * A turn moves a bounded amount, so that one bulk flow leaves room for the others of its loop.
+ * Knows nothing of sessions, policies or timers.
  *
  * Ownership: borrows the streams. Thread: the loop's. Failure: `broken` of a stream, which ends the
  * relay once the tail is delivered.
