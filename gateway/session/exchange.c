@@ -52,6 +52,7 @@ static enum exchange_result refuse(struct session *session, enum outcome outcome
 /* One way of a body: where its bytes come from, how they are decoded, how and where they go. */
 struct way {
     struct stream *from, *to;
+    bool head_waits; /* in to->out: what is at hand of the body leaves with it */
     struct http_body_in *body;
     enum http_body coding;
     uint64_t *bytes;
@@ -70,7 +71,7 @@ static size_t carry(const struct way *way, struct str bytes, bool *broken)
             break;
         total += used;
         *way->bytes += data.len;
-        if (way->coding == HTTP_BODY_CHUNKED)
+        if (way->coding == HTTP_BODY_CHUNKED || way->to->out.len > 0)
             http_body_write(&way->to->out, way->coding, data);
         else
             stream_send(way->to, data);
@@ -86,7 +87,8 @@ static bool pump(struct session *session, const struct way *way, bool *broken)
 {
     struct buf *in = &way->from->in;
     char *scratch = session->worker->scratch;
-    if (way->body->done || way->to->out.len > 0)
+    const bool follows_head = way->head_waits && in->len > 0;
+    if (way->body->done || (way->to->out.len > 0 && !follows_head))
         return false;
     if (in->len > 0) {
         size_t used = carry(way, buf_view(in), broken);
@@ -276,7 +278,7 @@ static enum exchange_result read_response(struct session *session)
 
 /* ---- the response's body ---- */
 
-static bool pump_body(struct session *session, enum exchange_result *result)
+static bool pump_body(struct session *session, bool head_waits, enum exchange_result *result)
 {
     struct http *http = session->http;
     const struct stream *upstream = &session->upstream;
@@ -284,6 +286,7 @@ static bool pump_body(struct session *session, enum exchange_result *result)
     bool moved = pump(session,
                       &(struct way){.from = &session->upstream,
                                     .to = &session->client,
+                                    .head_waits = head_waits,
                                     .body = &http->response,
                                     .coding = http->response_coding,
                                     .bytes = &session->request.bytes_down},
@@ -324,14 +327,16 @@ static bool pump_response(struct session *session, enum exchange_result *result)
         *result = abort_by(session, CLOSE_CLIENT);
         return moved;
     }
+    bool head_waits = false;
     if (!http->head_passed && client->out.len < RELAY_CHUNK) {
         moved |= stream_fill(upstream, head_limit(session)) > 0;
         *result = read_response(session);
-        stream_flush(client);
-        moved |= http->head_passed;
+        head_waits = http->head_passed;
+        moved |= head_waits;
     }
     if (*result == EXCHANGE_WAIT && http->head_passed)
-        moved |= pump_body(session, result);
+        moved |= pump_body(session, head_waits, result);
+    stream_flush(client); /* the head, if nothing came with it */
     if (*result == EXCHANGE_WAIT && http->head_passed && http->response.done)
         *result = through(session);
     return moved;
