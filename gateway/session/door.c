@@ -63,8 +63,9 @@ static void shut_door(struct door *door, const char *why)
 
 /* A launcher shares its listener with us, and with it the flag that keeps accept4() from waiting;
  * it may also have taken the connection itself. An honest one that cleared the flag is forgiven. */
-static int accept_from_launcher(struct door *door)
+static int accept_from_launcher(struct door *door, struct sockaddr_storage *peer)
 {
+    socklen_t len = sizeof(*peer);
     struct alarm *alarm = &door->worker->alarm;
     const int listener = listener_fd(door->listener), flags = fcntl(listener, F_GETFL);
     if (flags >= 0 && (flags & O_NONBLOCK) == 0)
@@ -73,7 +74,8 @@ static int accept_from_launcher(struct door *door)
         errno = ENOMEM;
         return -1;
     }
-    const int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), error = errno;
+    const int fd = accept4(listener, (struct sockaddr *)peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    const int error = errno;
     alarm_clear(alarm);
     errno = error;
     if (fd >= 0)
@@ -140,9 +142,12 @@ static enum outcome capacity_for(const struct door *door, bool *at_once)
 static bool accept_one(struct door *door)
 {
     struct worker *worker = door->worker;
-    const int fd = door->sandbox != NULL ? accept_from_launcher(door)
-                                         : accept4(listener_fd(door->listener), NULL, NULL,
-                                                   SOCK_NONBLOCK | SOCK_CLOEXEC);
+    struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
+    socklen_t len = sizeof(peer);
+    const int fd = door->sandbox != NULL
+                       ? accept_from_launcher(door, &peer)
+                       : accept4(listener_fd(door->listener), (struct sockaddr *)&peer, &len,
+                                 SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0)
         return after_failure(door, errno);
     worker->accept_pause_s = 0;
@@ -151,7 +156,7 @@ static bool accept_one(struct door *door)
     if (at_once)
         close(fd);
     else
-        session_create(door, fd, capacity);
+        session_create(door, fd, (const struct sockaddr *)&peer, capacity);
     return true;
 }
 
@@ -184,6 +189,7 @@ struct door *door_open(struct worker *worker, struct listener *listener, struct 
     door->worker = worker;
     door->listener = listener;
     door->sandbox = sandbox;
+    stream_tune(listener_fd(listener)); /* what is accepted from it inherits that (tcp(7)) */
     door->gate = make_gate(listener);
     ev_io_init(&door->readable, on_readable, door->gate >= 0 ? door->gate : listener_fd(listener),
                EV_READ);

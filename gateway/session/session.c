@@ -103,18 +103,21 @@ static bool wants_input(const struct session *s, const struct stream *stream)
     return false;
 }
 
+/* Each change costs a system call, and what the step at hand does not want, one soon after it
+ * mostly does: a watcher keeps waiting for input until it has been woken by some that nobody wants.
+ * One of a new upstream begins so, since its descriptor is watched already. */
 static void watch_stream(struct session *s, struct stream *stream, ev_io *io)
 {
+    const int active = ev_is_active(io) ? io->events & (EV_READ | EV_WRITE) : 0;
     int events = stream->fd >= 0 ? stream_interest(stream, wants_input(s, stream)) : 0;
-    if (ev_is_active(io) && (io->events & (EV_READ | EV_WRITE)) == events)
-        return;
-    if (!ev_is_active(io) && events == 0)
+    if (stream->fd >= 0 && !stream->readable && !stream->eof && !stream->broken)
+        events |= stream == &s->upstream ? EV_READ : active & EV_READ;
+    if (events == active)
         return;
     ev_io_stop(s->worker->loop, io);
-    if (events == 0)
-        return;
-    ev_io_set(io, stream->fd, events);
-    ev_io_start(s->worker->loop, io);
+    ev_io_modify(io, events);
+    if (events != 0)
+        ev_io_start(s->worker->loop, io);
 }
 
 /* Deadlines move with every byte, so the timer is left where it is while it fires early enough: it
@@ -207,14 +210,11 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
         watch_time(s);
 }
 
-static void read_peer(struct session *s)
+static void read_peer(struct session *s, const struct sockaddr *addr)
 {
-    struct sockaddr_storage addr;
-    socklen_t len = sizeof(addr);
     struct ucred cred;
     socklen_t cred_len = sizeof(cred);
-    if (getpeername(s->client.fd, (struct sockaddr *)&addr, &len) == 0 &&
-        addr_from_sockaddr((struct sockaddr *)&addr, &s->peer.addr, &s->peer.port))
+    if (addr_from_sockaddr(addr, &s->peer.addr, &s->peer.port))
         return;
     s->peer.addr = (struct addr){0};
     s->peer.has_uid = getsockopt(s->client.fd, SOL_SOCKET, SO_PEERCRED, &cred, &cred_len) == 0;
@@ -222,7 +222,7 @@ static void read_peer(struct session *s)
     s->peer.pid = s->peer.has_uid ? cred.pid : 0;
 }
 
-void session_create(struct door *door, int fd, enum outcome at_door)
+void session_create(struct door *door, int fd, const struct sockaddr *peer, enum outcome at_door)
 {
     struct worker *worker = door->worker;
     struct session *s = calloc(1, sizeof(*s));
@@ -239,13 +239,12 @@ void session_create(struct door *door, int fd, enum outcome at_door)
     LIST_INSERT_HEAD(&worker->sessions, s, link);
     request_reset(&s->request);
     stream_init(&s->client, fd);
-    stream_tune(fd);
     s->upstream.fd = -1;
     ev_io_init(&s->client_io, on_client, fd, 0);
     ev_io_init(&s->upstream_io, on_upstream, -1, 0);
     ev_init(&s->timer, on_timer);
     s->client_io.data = s->upstream_io.data = s->timer.data = s;
-    read_peer(s);
+    read_peer(s, peer);
     s->step = STEP_READ;
     s->entered = s->active = s->began = session_now(s);
     session_run(s);

@@ -117,9 +117,9 @@ static inline double session_now(const struct session *session)
     return ev_now(session->worker->loop);
 }
 
-/* Takes `fd` over, with a connection that was accepted at `door`. `at_door` not ALLOWED: its first
- * request is refused so. */
-void session_create(struct door *door, int fd, enum outcome at_door);
+/* Takes `fd` over, with a connection of `peer` that was accepted at `door`. `at_door` not ALLOWED:
+ * its first request is refused so. */
+void session_create(struct door *door, int fd, const struct sockaddr *peer, enum outcome at_door);
 /* Something has happened: let the steps act. */
 void session_run(struct session *session);
 /* Ends it now; an admitted request gets its close record. */

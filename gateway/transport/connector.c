@@ -119,18 +119,15 @@ static void note_silence(const struct connector *connector)
 }
 
 /* On loopback a connection to a port in the ephemeral range can meet itself (simultaneous open). */
-static bool met_itself(int fd)
+static bool met_itself(const struct attempt *attempt)
 {
-    struct sockaddr_storage here, there;
-    socklen_t here_len = sizeof(here), there_len = sizeof(there);
-    struct addr here_addr, there_addr;
-    uint16_t here_port, there_port;
-    if (getsockname(fd, (struct sockaddr *)&here, &here_len) != 0 ||
-        getpeername(fd, (struct sockaddr *)&there, &there_len) != 0)
-        return false;
-    return addr_from_sockaddr((struct sockaddr *)&here, &here_addr, &here_port) &&
-           addr_from_sockaddr((struct sockaddr *)&there, &there_addr, &there_port) &&
-           here_port == there_port && addr_eq(&here_addr, &there_addr);
+    struct sockaddr_storage here;
+    socklen_t len = sizeof(here);
+    struct addr addr;
+    uint16_t port;
+    return getsockname(attempt->fd, (struct sockaddr *)&here, &len) == 0 &&
+           addr_from_sockaddr((struct sockaddr *)&here, &addr, &port) &&
+           port == attempt->connector->port && addr_eq(&addr, &attempt->addr);
 }
 
 static void begin_next(struct connector *connector);
@@ -163,7 +160,7 @@ static void on_writable(struct ev_loop *loop, ev_io *io, int revents)
     socklen_t len = sizeof(error);
     if (getsockopt(attempt->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
         error = errno;
-    if (error == 0 && met_itself(attempt->fd))
+    if (error == 0 && met_itself(attempt))
         error = ECONNREFUSED;
     if (error == EINPROGRESS)
         return;
