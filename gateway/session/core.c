@@ -321,6 +321,8 @@ int worker_init(struct worker *worker, struct workers *team, unsigned index,
     farewells_init(&worker->farewells, worker->loop);
     worker->reach = reach_create(REACH_ENTRIES);
     worker->scratch = allocate(RELAY_CHUNK);
+    worker->answer = allocate(sizeof(*worker->answer));
+    worker->approved = allocate(sizeof(*worker->approved));
     worker->http_request = allocate(sizeof(*worker->http_request));
     worker->http_response = allocate(sizeof(*worker->http_response));
     return 0;
@@ -376,6 +378,8 @@ void worker_end(struct worker *worker)
     json_free(&worker->squid);
     tls_client_free(worker->tls_client);
     free(worker->scratch);
+    free(worker->answer);
+    free(worker->approved);
     free(worker->http_request);
     free(worker->http_response);
 }

@@ -167,6 +167,8 @@ struct worker {
 
     /* Free between two calls; too big for the stack of every call or for every session. */
     char *scratch;                 /* RELAY_CHUNK bytes */
+    struct resolve_answer *answer; /* from RESOLVE to VET */
+    struct approved *approved;     /* from there to CONNECT */
     struct http_request *http_request;
     struct http_response *http_response;
     struct json json, squid; /* a record, and its line in that format */

@@ -23,6 +23,8 @@ void end_attempt(struct session *s)
         close(s->attempt->connection.fd);
     if (s->attempt != NULL)
         via_leave(s);
+    if (s->attempt != NULL)
+        free(s->attempt->approved);
     free(s->attempt);
     s->attempt = NULL;
 }

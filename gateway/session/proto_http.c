@@ -14,9 +14,18 @@ void http_free(struct http *http)
     if (http == NULL)
         return;
     buf_free(&http->forward);
-    free(http->kept_via);
+    if (http->kept != NULL)
+        free(http->kept->via);
+    free(http->kept);
     buf_free(&http->original);
     free(http);
+}
+
+struct kept_upstream *http_kept(struct http *http)
+{
+    if (http->kept == NULL && (http->kept = calloc(1, sizeof(*http->kept))) == NULL)
+        abort();
+    return http->kept;
 }
 
 static bool has_token(struct str list, struct str token)

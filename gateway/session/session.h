@@ -44,13 +44,11 @@ enum step {
 /* What is only needed between the verdict and the connection; too big to keep in a long tunnel. */
 struct attempt {
     bool resolved, connected;
-    struct resolve_answer answer;
-    struct approved approved;
-    bool lapsed; /* by another configuration than the one in force */
+    struct approved *approved; /* for a second try; NULL: there will be none */
+    bool lapsed;               /* by another configuration than the one in force */
     struct connected connection;
-    bool by_upstream;           /* otherwise the target is dialled */
-    struct config_upstream via; /* a copy: a reload may overtake us */
-    bool secured;               /* TLS to it is there, or it has none */
+    struct config_upstream *via; /* a copy: a reload may overtake us; NULL: the target is dialled */
+    bool secured;                /* TLS to it is there, or it has none */
     struct handshake handshake;
     double began; /* to connect */
 };
@@ -100,10 +98,6 @@ struct session {
     struct connector *connector;
     uint64_t ticket; /* of the record that is waited for */
     bool record_written, record_failed;
-
-    struct target upstream_target; /* of an upstream that is kept for the next request */
-    struct addr upstream_addr;
-    struct config_bind upstream_bind;
 
     struct relay relay;
     struct hello_scan hello;

@@ -16,7 +16,7 @@ static void on_resolved(void *arg, const struct resolve_answer *answer)
 {
     struct session *s = arg;
     s->query = NULL;
-    s->attempt->answer = *answer;
+    *s->worker->answer = *answer;
     s->attempt->resolved = true;
     session_run(s);
 }
@@ -27,7 +27,7 @@ enum step wake_resolve(struct session *s)
         return STEP_WAIT;
     name_service_leave(s->names);
     s->names = NULL;
-    switch (s->attempt->answer.status) {
+    switch (s->worker->answer->status) {
     case RESOLVE_OK:
         return STEP_VET;
     case RESOLVE_NXDOMAIN:
@@ -48,16 +48,18 @@ enum step enter_resolve(struct session *s)
         abort();
     via_choose(s);
     struct attempt *attempt = s->attempt;
+    struct resolve_answer *answer = s->worker->answer;
     const struct target *target = via_dialled(s);
     if (target->is_addr) {
-        attempt->answer = (struct resolve_answer){.status = RESOLVE_OK, .count = 1};
-        attempt->answer.addrs[0] = target->addr;
+        answer->status = RESOLVE_OK;
+        answer->count = 1;
+        answer->addrs[0] = target->addr;
         attempt->resolved = true;
         return wake_resolve(s);
     }
     s->names = s->worker->names;
     s->names->users++;
-    s->query = resolver_start(s->names->resolver, &target->name, &attempt->answer, on_resolved, s);
+    s->query = resolver_start(s->names->resolver, &target->name, answer, on_resolved, s);
     attempt->resolved = s->query == NULL;
     return wake_resolve(s);
 }
@@ -89,13 +91,25 @@ static const struct config_bind *bind_of(const struct session *s)
 /* A kept upstream serves only this client, the same target, the same way, an address that is
  * approved now, one that comes from where the policy says now, and requests that may be sent again
  * if it turns out to be dead. */
-static bool can_reuse_upstream(struct session *s)
+static bool can_reuse_upstream(struct session *s, const struct approved *approved)
 {
     look_at_idle_upstream(s);
-    return s->upstream.fd >= 0 && s->request.front == FRONT_HTTP && s->http->retryable &&
-           !s->http->wants_upgrade && target_eq(&s->upstream_target, &s->request.target) &&
-           via_is_kept(s) && is_approved(&s->attempt->approved, &s->upstream_addr) &&
-           memcmp(&s->upstream_bind, bind_of(s), sizeof(s->upstream_bind)) == 0;
+    if (s->upstream.fd < 0 || s->request.front != FRONT_HTTP)
+        return false;
+    const struct kept_upstream *kept = http_kept(s->http);
+    return s->http->retryable && !s->http->wants_upgrade &&
+           target_eq(&kept->target, &s->request.target) && via_is_kept(s) &&
+           is_approved(approved, &kept->addr) &&
+           memcmp(&kept->bind, bind_of(s), sizeof(kept->bind)) == 0;
+}
+
+static struct approved *copy_approved(const struct approved *approved)
+{
+    struct approved *copy = malloc(sizeof(*copy));
+    if (copy == NULL)
+        abort();
+    *copy = *approved;
+    return copy;
 }
 
 static void on_connected(void *arg, const struct connected *connected)
@@ -107,31 +121,54 @@ static void on_connected(void *arg, const struct connected *connected)
     session_run(s);
 }
 
-enum step enter_connect(struct session *s)
+/* Goes by a kept upstream, or dials one. */
+static enum step connect_to(struct session *s, const struct approved *approved)
 {
-    if (can_reuse_upstream(s)) {
+    if (can_reuse_upstream(s, approved)) {
         s->http->reused = true;
         s->request.has_addr = true;
-        s->request.addr = s->upstream_addr;
+        s->request.addr = s->http->kept->addr;
+        if (s->attempt->approved == NULL)
+            s->attempt->approved = copy_approved(approved);
         return STEP_RECORD;
     }
     end_upstream(s);
     if (s->http != NULL)
         s->http->reused = false;
+    s->request.approved = approved->count;
     s->attempt->began = session_now(s);
     const struct connect_options options = {
         .timeout_ms = session_config(s)->connect_timeout_ms,
         .bind = bind_of(s),
         .reach = s->worker->reach,
     };
-    s->connector =
-        connector_start(s->worker->loop, &s->attempt->approved, &options, on_connected, s);
+    s->connector = connector_start(s->worker->loop, approved, &options, on_connected, s);
     return STEP_WAIT;
+}
+
+enum step enter_connect(struct session *s)
+{
+    struct approved *approved =
+        s->attempt->approved != NULL ? s->attempt->approved : s->worker->approved;
+    enum step next = connect_to(s, approved);
+    s->worker->approved->count = 0; /* nobody else's session is to dial these */
+    return next;
 }
 
 static enum step reached(const struct session *s)
 {
     return s->request.admitted ? STEP_EXCHANGE : STEP_RECORD; /* admitted: its second try */
+}
+
+static void keep_upstream(struct session *s)
+{
+    if (s->request.front != FRONT_HTTP)
+        return;
+    struct kept_upstream *kept = http_kept(s->http);
+    kept->target = s->request.target;
+    kept->addr = s->request.addr;
+    kept->bind = *bind_of(s);
+    via_keep(s);
 }
 
 enum step wake_connect(struct session *s)
@@ -143,16 +180,13 @@ enum step wake_connect(struct session *s)
     s->request.has_addr = true;
     s->request.addr = attempt->connection.addr;
     s->request.tried = attempt->connection.tried;
-    s->request.approved = attempt->approved.count;
     if (attempt->connection.outcome != OUTCOME_ALLOWED)
         return refuse_dialled(s, attempt->connection.outcome);
     stream_init(&s->upstream, attempt->connection.fd);
+    s->upstream.readable = false; /* hardly so soon; the loop tells */
     s->upstream.deaf = attempt->connection.was_reset;
     ev_io_set(&s->upstream_io, s->upstream.fd, 0);
-    s->upstream_target = s->request.target;
-    s->upstream_addr = s->request.addr;
-    s->upstream_bind = *bind_of(s);
-    via_keep(s);
+    keep_upstream(s);
     return via_needs_handshake(s) ? STEP_HANDSHAKE : reached(s);
 }
 

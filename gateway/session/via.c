@@ -9,7 +9,7 @@
 static const struct config_upstream *via_of(const struct session *session)
 {
     const struct attempt *attempt = session->attempt;
-    return attempt != NULL && attempt->by_upstream ? &attempt->via : NULL;
+    return attempt != NULL ? attempt->via : NULL;
 }
 
 void via_choose(struct session *session)
@@ -19,15 +19,20 @@ void via_choose(struct session *session)
     free(request->via);
     request->via = via != NULL ? request_copy_text(str_of(via->name)) : NULL;
     request->via_failed = false;
-    session->attempt->by_upstream = via != NULL;
-    if (via != NULL)
-        upstream_copy(&session->attempt->via, via);
+    if (via == NULL)
+        return;
+    session->attempt->via = malloc(sizeof(*via));
+    if (session->attempt->via == NULL)
+        abort();
+    upstream_copy(session->attempt->via, via);
 }
 
 void via_leave(struct session *session)
 {
-    if (session->attempt->by_upstream)
-        upstream_clear(&session->attempt->via);
+    if (session->attempt->via != NULL)
+        upstream_clear(session->attempt->via);
+    free(session->attempt->via);
+    session->attempt->via = NULL;
 }
 
 const struct target *via_dialled(const struct session *session)
@@ -39,22 +44,23 @@ const struct target *via_dialled(const struct session *session)
 enum outcome via_approve(struct session *session)
 {
     struct request *request = &session->request;
-    struct attempt *attempt = session->attempt;
+    const struct config_upstream *via = via_of(session);
+    const struct resolve_answer *answer = session->worker->answer;
+    struct approved *approved = session->worker->approved;
     const struct guard_host *host = session->tenure->snapshot->host;
     const struct target *target = &request->target;
     const struct chain chain = session_chain(session);
-    if (!attempt->by_upstream)
-        return chain_approve(&chain, host, target, attempt->answer.addrs, attempt->answer.count,
-                             &request->decision, &attempt->approved);
+    if (via == NULL)
+        return chain_approve(&chain, host, target, answer->addrs, answer->count, &request->decision,
+                             approved);
     if (target->is_addr) {
-        enum outcome outcome = chain_approve(&chain, host, target, &target->addr, 1,
-                                             &request->decision, &attempt->approved);
+        enum outcome outcome =
+            chain_approve(&chain, host, target, &target->addr, 1, &request->decision, approved);
         if (outcome != OUTCOME_ALLOWED)
             return outcome;
     }
     enum outcome outcome =
-        chain_approve_upstream(host, attempt->via.proxy.port, attempt->answer.addrs,
-                               attempt->answer.count, &attempt->approved);
+        chain_approve_upstream(host, via->proxy.port, answer->addrs, answer->count, approved);
     if (outcome != OUTCOME_ALLOWED)
         via_blame(session, NULL, 0);
     return outcome;
@@ -73,7 +79,7 @@ bool via_is_kept(const struct session *session)
 {
     char text[UPSTREAM_TEXT_MAX];
     const struct config_upstream *via = via_of(session);
-    const char *kept = session->http->kept_via;
+    const char *kept = http_kept(session->http)->via;
     if (via == NULL || kept == NULL)
         return via == NULL && kept == NULL;
     return strcmp(upstream_format(text, via), kept) == 0;
@@ -83,11 +89,9 @@ void via_keep(struct session *session)
 {
     char text[UPSTREAM_TEXT_MAX];
     const struct config_upstream *via = via_of(session);
-    if (session->http == NULL)
-        return;
-    free(session->http->kept_via);
-    session->http->kept_via =
-        via != NULL ? request_copy_text(str_of(upstream_format(text, via))) : NULL;
+    struct kept_upstream *kept = http_kept(session->http);
+    free(kept->via);
+    kept->via = via != NULL ? request_copy_text(str_of(upstream_format(text, via))) : NULL;
 }
 
 /* ---- asking it ---- */
@@ -109,7 +113,7 @@ static void ask(struct session *session)
     session->attempt->secured = true;
     if (via_asks_for_url(session))
         return;
-    handshake_begin(&session->attempt->handshake, &session->attempt->via, &session->request.target,
+    handshake_begin(&session->attempt->handshake, session->attempt->via, &session->request.target,
                     workers_loop_token(session->worker->team), &session->upstream.out);
 }
 
@@ -124,7 +128,7 @@ static const struct tls_client *tls_client_of(struct worker *worker)
 
 void via_begin(struct session *session)
 {
-    const struct config_upstream *via = &session->attempt->via;
+    const struct config_upstream *via = session->attempt->via;
     session->attempt->secured = !via->tls;
     if (via->tls)
         session->upstream.tls = tls_create(tls_client_of(session->worker), session->upstream.fd,
@@ -175,7 +179,7 @@ enum handshake_result via_turn(struct session *session)
 void via_write_head(const struct session *session, struct buf *out)
 {
     char authority[TARGET_TEXT_MAX];
-    const struct config_upstream *via = &session->attempt->via;
+    const struct config_upstream *via = session->attempt->via;
     const struct str forward = buf_view(&session->http->forward);
     const size_t path = (size_t)((const char *)memchr(forward.p, ' ', forward.len) - forward.p) + 1;
     const size_t fields =
