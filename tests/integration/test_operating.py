@@ -171,7 +171,9 @@ class FullDisk(LabCase):
                 self.assertEqual(set(entry), {"schema", "ts", "seq", "kind", "count"})
         refused = [entry for entry in self.entries(gw) if entry["kind"] == "decision" and entry["reason"] == "audit-failure"]
         lost = [entry["count"] for entry in self.entries(gw) if entry["kind"] == "lost"]
-        self.assertEqual(len(refused) + sum(lost), 1)
+        # The refusal, and before it perhaps its own allow, if that was what did not fit any more.
+        self.assertEqual(len(refused), 1)
+        self.assertLessEqual(sum(lost), 1)
 
     def test_L05_or_goes_on_and_counts_what_nobody_has_room_for(self):
         gw = self.on_a_disk(gateway="audit-required = no")
