@@ -6,8 +6,10 @@
 #include "session/session.h"
 
 #include <assert.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 enum { REACH_ENTRIES = 4096 }; /* addresses whose last outcome a worker remembers, 48 bytes each */
 
@@ -320,7 +322,9 @@ int worker_init(struct worker *worker, struct workers *team, unsigned index,
     worker->accept_pause.data = worker->burial.data = worker;
     farewells_init(&worker->farewells, worker->loop);
     worker->reach = reach_create(REACH_ENTRIES);
-    worker->scratch = allocate(RELAY_CHUNK);
+    worker->room.scratch = allocate(RELAY_CHUNK);
+    if (pipe2(worker->room.pipe, O_NONBLOCK | O_CLOEXEC) != 0)
+        worker->room.pipe[0] = worker->room.pipe[1] = -1; /* bulk is copied, then */
     worker->answer = allocate(sizeof(*worker->answer));
     worker->approved = allocate(sizeof(*worker->approved));
     worker->http_request = allocate(sizeof(*worker->http_request));
@@ -377,7 +381,9 @@ void worker_end(struct worker *worker)
     json_free(&worker->json);
     json_free(&worker->squid);
     tls_client_free(worker->tls_client);
-    free(worker->scratch);
+    free(worker->room.scratch);
+    for (int i = 0; i < 2 && worker->room.pipe[i] >= 0; i++)
+        close(worker->room.pipe[i]);
     free(worker->answer);
     free(worker->approved);
     free(worker->http_request);

@@ -18,6 +18,7 @@
 #include "session/worker.h"
 #include "transport/farewell.h"
 #include "transport/reach.h"
+#include "transport/relay.h"
 #include "wire/http_head.h"
 
 #include <stdatomic.h>
@@ -166,7 +167,7 @@ struct worker {
     struct alarm alarm; /* while it accepts at a launcher's listener */
 
     /* Free between two calls; too big for the stack of every call or for every session. */
-    char *scratch;                 /* RELAY_CHUNK bytes */
+    struct relay_room room;
     struct resolve_answer *answer; /* from RESOLVE to VET */
     struct approved *approved;     /* from there to CONNECT */
     struct http_request *http_request;

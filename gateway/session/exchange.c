@@ -86,7 +86,7 @@ static size_t carry(const struct way *way, struct str bytes, bool *broken)
 static bool pump(struct session *session, const struct way *way, bool *broken)
 {
     struct buf *in = &way->from->in;
-    char *scratch = session->worker->scratch;
+    char *scratch = session->worker->room.scratch;
     const bool follows_head = way->head_waits && in->len > 0;
     if (way->body->done || (way->to->out.len > 0 && !follows_head))
         return false;

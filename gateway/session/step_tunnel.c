@@ -28,7 +28,7 @@ enum step relay_late(struct session *s)
 
 static void turn_relay(struct session *s)
 {
-    if (relay_turn(&s->relay, s->worker->scratch) > 0)
+    if (relay_turn(&s->relay, &s->worker->room) > 0)
         s->active = session_now(s);
 }
 

@@ -42,19 +42,42 @@ static size_t move_backlog(struct relay_way *way)
     return len;
 }
 
-static size_t pump(struct relay_way *way, char *scratch)
+static size_t copy_some(struct relay_way *way, char *scratch)
 {
-    size_t moved = move_backlog(way);
-    while (way->to->out.len == 0 && moved < RELAY_TURN_BYTES) {
-        size_t n = stream_read(way->from, scratch, RELAY_CHUNK);
+    size_t n = stream_read(way->from, scratch, RELAY_CHUNK);
+    if (n > 0)
+        stream_send(way->to, (struct str){scratch, n});
+    return n;
+}
+
+static size_t splice_some(struct relay_way *way, const int pipe[2])
+{
+    size_t n = stream_splice_in(way->from, pipe[1], RELAY_CHUNK);
+    if (n > 0)
+        stream_splice_out(way->to, pipe[0], n);
+    return n;
+}
+
+static bool can_splice(const struct relay_way *way, const struct relay_room *room)
+{
+    return room->pipe[0] >= 0 && way->from->tls == NULL && way->to->tls == NULL;
+}
+
+static size_t pump(struct relay_way *way, const struct relay_room *room)
+{
+    size_t moved = move_backlog(way), spliced = 0;
+    const bool was_bulk = way->bulk;
+    while (way->to->out.len == 0 && moved < RELAY_TURN_BYTES && !way->to->deaf) {
+        size_t n = way->bulk ? splice_some(way, room->pipe) : copy_some(way, room->scratch);
         if (n == 0)
             break;
+        spliced += way->bulk ? n : 0;
         way->bytes += n;
         moved += n;
-        stream_send(way->to, (struct str){scratch, n});
-        if (way->to->deaf)
-            break;
+        way->bulk = way->bulk || (n == RELAY_CHUNK && can_splice(way, room));
     }
+    if (was_bulk && spliced < RELAY_BULK_LEAST)
+        way->bulk = false;
     return moved;
 }
 
@@ -65,7 +88,8 @@ static bool close_is_the_fin(const struct relay_way *way, const struct relay_way
     return back->done && way->to->eof && way->to->tls == NULL;
 }
 
-static size_t turn_way(struct relay_way *way, const struct relay_way *back, char *scratch)
+static size_t turn_way(struct relay_way *way, const struct relay_way *back,
+                       const struct relay_room *room)
 {
     if (way->done)
         return 0;
@@ -79,7 +103,7 @@ static size_t turn_way(struct relay_way *way, const struct relay_way *back, char
     if (way->held)
         return moved + stream_fill(way->from, RELAY_CHUNK);
     if (way->to->out.len == 0)
-        moved += pump(way, scratch);
+        moved += pump(way, room);
     if (way->to->deaf) {
         end_way(way);
     } else if ((way->from->eof || way->from->broken) && way->to->out.len == 0) {
@@ -103,15 +127,15 @@ static void note_end(struct relay *relay)
         relay->ended_first = RELAY_UPSTREAM;
 }
 
-size_t relay_turn(struct relay *relay, char *scratch)
+size_t relay_turn(struct relay *relay, const struct relay_room *room)
 {
-    size_t moved = turn_way(&relay->up, &relay->down, scratch);
+    size_t moved = turn_way(&relay->up, &relay->down, room);
     note_end(relay);
-    moved += turn_way(&relay->down, &relay->up, scratch);
+    moved += turn_way(&relay->down, &relay->up, room);
     note_end(relay);
     /* A stream that broke just now has also ended the way that was looked at before. */
     if (relay->up.to->deaf)
-        moved += turn_way(&relay->up, &relay->down, scratch);
+        moved += turn_way(&relay->up, &relay->down, room);
     return moved;
 }
 

@@ -4,8 +4,9 @@
  * Back-pressure: a direction is read only while nothing of it waits to be sent, so at most
  * RELAY_CHUNK bytes of a direction are ever held. FIN and reset are passed on, each way by itself;
  * what was read is delivered before either. The FIN of the way that ends last is left to the close.
- * A turn moves a bounded amount, so that one bulk flow leaves room for the others of its loop.
- * Knows nothing of sessions, policies or timers.
+ * A turn moves a bounded amount, so that one bulk flow leaves room for the others of its loop. A
+ * way that fills a chunk is bulk: it goes on through a pipe, without being copied, until it runs
+ * dry. Knows nothing of sessions, policies or timers.
  *
  * Ownership: borrows the streams. Thread: the loop's. Failure: `broken` of a stream, which ends the
  * relay once the tail is delivered.
@@ -15,12 +16,17 @@
 
 #include "transport/stream.h"
 
-enum { RELAY_CHUNK = 64 << 10, RELAY_TURN_BYTES = 256 << 10 };
+enum {
+    RELAY_CHUNK = 64 << 10,
+    RELAY_TURN_BYTES = 256 << 10,
+    RELAY_BULK_LEAST = 16 << 10, /* a turn that moves less ends being bulk */
+};
 
 struct relay_way {
     struct stream *from, *to;
     uint64_t bytes; /* taken from `from` for delivery */
     bool held;      /* what arrives stays in from->in (bounded by RELAY_CHUNK) until released */
+    bool bulk;      /* goes through the pipe */
     bool done;
 };
 
@@ -34,9 +40,14 @@ struct relay {
 /* What the streams have in `in` is the first to be carried. */
 void relay_init(struct relay *relay, struct stream *client, struct stream *upstream);
 
-/* Moves what can be moved now. `scratch` is RELAY_CHUNK bytes that are free during the call.
- * Returns how many bytes moved; look at relay_is_over() afterwards. */
-size_t relay_turn(struct relay *relay, char *scratch);
+/* What relays of one thread share; between two turns there is nothing in it. */
+struct relay_room {
+    char *scratch; /* RELAY_CHUNK bytes */
+    int pipe[2];   /* non-blocking; or -1: everything is copied */
+};
+
+/* Moves what can be moved now. Returns how many bytes moved; look at relay_is_over() afterwards. */
+size_t relay_turn(struct relay *relay, const struct relay_room *room);
 
 /* The client's bytes may go on from here (after a hello was judged). */
 void relay_release(struct relay_way *way);

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <ev.h>
+#include <fcntl.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -57,18 +58,8 @@ static size_t read_tls(struct stream *stream, void *p, size_t size)
     return result == TLS_DONE ? done : 0;
 }
 
-size_t stream_read(struct stream *stream, void *p, size_t size)
+static void note_nothing_read(struct stream *stream, ssize_t n)
 {
-    if (!stream->readable || stream->eof || stream->broken || size == 0)
-        return 0;
-    if (stream->tls != NULL)
-        return read_tls(stream, p, size);
-    ssize_t n = recv(stream->fd, p, size, 0);
-    if (n > 0) {
-        /* A short read has emptied the socket: the loop says when there is more. */
-        stream->readable = (size_t)n == size;
-        return (size_t)n;
-    }
     /* A send that failed has consumed the socket's error: the end then reads like a FIN. */
     if (n == 0 && !stream->deaf)
         stream->eof = true;
@@ -76,7 +67,33 @@ size_t stream_read(struct stream *stream, void *p, size_t size)
         stream->readable = false;
     else if (n == 0 || errno != EINTR)
         stream->broken = stream->deaf = true;
-    return 0;
+}
+
+size_t stream_read(struct stream *stream, void *p, size_t size)
+{
+    if (!stream->readable || stream->eof || stream->broken || size == 0)
+        return 0;
+    if (stream->tls != NULL)
+        return read_tls(stream, p, size);
+    ssize_t n = recv(stream->fd, p, size, 0);
+    /* A short read has emptied the socket: the loop says when there is more. */
+    if (n > 0)
+        stream->readable = (size_t)n == size;
+    else
+        note_nothing_read(stream, n);
+    return n > 0 ? (size_t)n : 0;
+}
+
+size_t stream_splice_in(struct stream *stream, int pipe, size_t max)
+{
+    assert(stream->tls == NULL);
+    if (!stream->readable || stream->eof || stream->broken)
+        return 0;
+    /* A short one says nothing: a pipe is also full by the number of its pieces. */
+    ssize_t n = splice(stream->fd, NULL, pipe, NULL, max, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+    if (n <= 0)
+        note_nothing_read(stream, n);
+    return n > 0 ? (size_t)n : 0;
 }
 
 size_t stream_fill(struct stream *stream, size_t max)
@@ -124,6 +141,37 @@ static size_t write_some(struct stream *stream, struct str bytes)
             stream->deaf = true;
     }
     return done;
+}
+
+static void keep_piped(struct stream *stream, int pipe, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = read(pipe, buf_room(&stream->out, len), len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        assert(n > 0); /* it was put there just now */
+        buf_added(&stream->out, (size_t)n);
+        len -= (size_t)n;
+    }
+}
+
+void stream_splice_out(struct stream *stream, int pipe, size_t len)
+{
+    assert(stream->tls == NULL && stream->out.len == 0);
+    /* Again after a short one, until the kernel says that there is no more room: only then does the
+     * loop have something to wait for. */
+    while (len > 0 && stream->writable && !stream->deaf) {
+        ssize_t n = splice(pipe, NULL, stream->fd, NULL, len, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+        if (n >= 0)
+            len -= (size_t)n;
+        else if (errno == EAGAIN || errno == EWOULDBLOCK)
+            stream->writable = false;
+        else if (errno != EINTR)
+            stream->deaf = true;
+    }
+    keep_piped(stream, pipe, len);
+    if (stream->deaf)
+        buf_free(&stream->out);
 }
 
 void stream_flush(struct stream *stream)

@@ -52,6 +52,11 @@ size_t stream_read(struct stream *stream, void *p, size_t size);
 /* Reads into `in` until it holds `max`; returns how much came. */
 size_t stream_fill(struct stream *stream, size_t max);
 
+/* The same without copying: into `pipe`, which is empty, and out of it again. What the kernel does
+ * not take is read into `out`, so that the pipe is empty again. Not with TLS. */
+size_t stream_splice_in(struct stream *stream, int pipe, size_t max);
+void stream_splice_out(struct stream *stream, int pipe, size_t len);
+
 /* Queues bytes, and hands to the kernel what it takes now. */
 void stream_send(struct stream *stream, struct str bytes);
 void stream_flush(struct stream *stream);
