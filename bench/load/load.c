@@ -5,17 +5,19 @@
  *
  *   tunnel  CONNECT, one 64-byte round trip through the echo, close
  *   trips   C tunnels that stay, and N round trips of 64 bytes over them
- *   refuse  CONNECT that must end in 403 and the end of the connection
+ *   refuse  CONNECT that must be answered with a whole 403
  *   get     absolute-form GET over C kept-alive connections
  *   down    C tunnels that fetch BYTES each; up: that send BYTES each (N is ignored)
  *   idle    C tunnels opened and kept until standard input ends; "ready" once all are open
  *
- * PROXY and TARGET are endpoints; TARGET may be a name for refuse and get.
+ * PROXY and TARGET are endpoints; TARGET may be a name where the proxy resolves it. With "socks-"
+ * before the word of the mode the proxy is asked by SOCKS5, without a login; TARGET is then
+ * IPv4:port.
  */
 #include "net.h"
 
 enum mode { TUNNEL, TRIPS, REFUSE, GET, DOWN, UP, IDLE };
-enum step { CONNECTING, HEAD, ECHO, BODY, SENDING, COUNTING };
+enum step { CONNECTING, GREETING, SOCKS, HEAD, ECHO, BODY, SENDING, COUNTING };
 enum { BUFFER = 256 << 10 };
 
 struct client {
@@ -25,10 +27,12 @@ struct client {
     uint64_t moved; /* bulk */
     double started;
     size_t matched;
+    size_t rest; /* of a refusal's body */
 };
 
 static const char *const words[] = {"tunnel", "trips", "refuse", "get", "down", "up", "idle"};
 static enum mode mode;
+static bool socks;
 static struct endpoint proxy;
 static char head[512];
 static size_t head_len;
@@ -140,6 +144,18 @@ static void client_again(struct client *c)
     client_write(c, head, head_len);
 }
 
+/* Its head ends at `at` of the `n` bytes read; one without a length ends with the connection. */
+static void client_refused(struct client *c, size_t n, size_t at)
+{
+    scratch[n] = '\0';
+    const char *length = strcasestr(scratch, "Content-Length:");
+    c->step = BODY;
+    c->got = n - at;
+    c->rest = length != NULL ? strtoul(length + 15, NULL, 10) : SIZE_MAX;
+    if (c->got >= c->rest)
+        client_end(c, true);
+}
+
 static void client_head(struct client *c, ssize_t n)
 {
     size_t i = 0;
@@ -154,10 +170,14 @@ static void client_head(struct client *c, ssize_t n)
     c->got += (size_t)n;
     if (c->matched < 4)
         return;
-    if (mode == GET || mode == REFUSE) {
+    if (mode == REFUSE) {
+        client_refused(c, (size_t)n, i);
+        return;
+    }
+    if (mode == GET) {
         c->step = BODY;
         c->got = (size_t)n - i;
-        if (mode == GET && c->got == 1024)
+        if (c->got == 1024)
             client_again(c);
         return;
     }
@@ -166,7 +186,7 @@ static void client_head(struct client *c, ssize_t n)
 
 static void client_read(struct client *c)
 {
-    ssize_t n = read(c->fd, scratch, sizeof(scratch));
+    ssize_t n = read(c->fd, scratch, sizeof(scratch) - 1);
     if (n < 0 && errno == EAGAIN)
         return;
     if (n <= 0) {
@@ -176,6 +196,18 @@ static void client_read(struct client *c)
         return;
     }
     switch (c->step) {
+    case GREETING:
+        c->step = SOCKS;
+        client_write(c, head, head_len);
+        return;
+    case SOCKS:
+        if (n < 10 || (scratch[1] == 0) == (mode == REFUSE))
+            client_end(c, false);
+        else if (mode == REFUSE)
+            client_end(c, true);
+        else
+            client_use(c);
+        return;
     case HEAD:
         client_head(c, n);
         return;
@@ -190,6 +222,8 @@ static void client_read(struct client *c)
         c->got += (size_t)n;
         if (mode == GET && c->got == 1024)
             client_again(c);
+        else if (mode == REFUSE && c->got >= c->rest)
+            client_end(c, true);
         return;
     case COUNTING:
         c->moved += (uint64_t)n;
@@ -229,8 +263,11 @@ static void client_event(struct client *c, uint32_t events)
             client_end(c, false);
             return;
         }
-        c->step = HEAD;
-        client_write(c, head, head_len);
+        c->step = socks ? GREETING : HEAD;
+        if (socks)
+            client_write(c, "\5\1\0", 3);
+        else
+            client_write(c, head, head_len);
     } else if (c->step == SENDING && (events & EPOLLOUT) != 0) {
         client_send(c);
     } else {
@@ -244,12 +281,24 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static void socks_head(const char *target)
+{
+    const struct endpoint to = endpoint_parse(target);
+    const struct sockaddr_in *in = (const struct sockaddr_in *)&to.sa;
+    memcpy(head, "\5\1\0\1", 4);
+    memcpy(head + 4, &in->sin_addr, 4);
+    memcpy(head + 8, &in->sin_port, 2);
+    head_len = 10;
+}
+
 static void arguments(int argc, char **argv)
 {
     const char *usage =
         "usage: load tunnel|trips|refuse|get|down|up|idle PROXY TARGET -c C -n N [-b BYTES]";
     if (argc < 4)
         errx(64, "%s", usage);
+    socks = strncmp(argv[1], "socks-", 6) == 0;
+    argv[1] += socks ? 6 : 0;
     for (mode = TUNNEL; mode <= IDLE && strcmp(argv[1], words[mode]) != 0;)
         mode++;
     proxy = endpoint_parse(argv[2]);
@@ -259,6 +308,8 @@ static void arguments(int argc, char **argv)
                                 mode == GET ? "GET http://%s/ HTTP/1.1\r\nHost: %s\r\n\r\n"
                                             : "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n",
                                 argv[3], argv[3]);
+    if (socks)
+        socks_head(argv[3]);
     for (int option; (option = getopt(argc - 3, argv + 3, "c:n:b:")) != -1;) {
         switch (option) {
         case 'c':
