@@ -135,9 +135,9 @@ static json_t *attach_frame(const struct egress *egress)
     json_t *network =
         egress->network_json == NULL ? json_null() : json_loads(egress->network_json, 0, NULL);
     json_t *frame =
-        json_pack("{s:s, s:i, s:s, s:s?, s:s, s:[s], s:o}", "type", "attach", "version",
+        json_pack("{s:s, s:i, s:s, s:s?, s:s, s:[s], s:b, s:o}", "type", "attach", "version",
                   ATTACH_VERSION, "name", options->name, "policy", options->policy, "command",
-                  options->command, "listeners", "proxy", "network", network);
+                  options->command, "listeners", "proxy", "ask", options->asks, "network", network);
     if (frame != NULL)
         return frame;
     /* Names of files may be any bytes, JSON may not: the log then shows them replaced. */
@@ -148,9 +148,9 @@ static json_t *attach_frame(const struct egress *egress)
             *p = '?';
     network =
         egress->network_json == NULL ? json_null() : json_loads(egress->network_json, 0, NULL);
-    frame = json_pack("{s:s, s:i, s:s, s:s?, s:s, s:[s], s:o}", "type", "attach", "version",
+    frame = json_pack("{s:s, s:i, s:s, s:s?, s:s, s:[s], s:b, s:o}", "type", "attach", "version",
                       ATTACH_VERSION, "name", options->name, "policy", options->policy, "command",
-                      command, "listeners", "proxy", "network", network);
+                      command, "listeners", "proxy", "ask", options->asks, "network", network);
     return frame;
 }
 
@@ -335,6 +335,18 @@ int egress_update(struct egress *egress, uint64_t serial, const char *network_js
                               "network", network);
     int result = egress->connection < 0 ? srt_err_set(err, "there is no gateway at the moment")
                                         : send_frame(egress->connection, frame, -1, err);
+    json_decref(frame);
+    return result;
+}
+
+int egress_answer(struct egress *egress, const char *id, bool approves, bool keeps,
+                  struct srt_err *err)
+{
+    json_t *frame = json_pack("{s:s, s:s, s:s, s:s}", "type", "answer", "id", id, "verdict",
+                              approves ? "approve" : "refuse", "for", keeps ? "sandbox" : "once");
+    int result = egress->connection < 0 || frame == NULL
+                     ? srt_err_set(err, "there is no gateway at the moment")
+                     : send_frame(egress->connection, frame, -1, err);
     json_decref(frame);
     return result;
 }

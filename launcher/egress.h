@@ -23,6 +23,7 @@ struct egress_options {
     const char *gateway_path; /* the program of a private one */
     const char *name, *policy, *command;
     const char *network_json; /* NULL narrows nothing */
+    bool asks;                /* somebody answers what is asked */
 };
 
 struct egress {
@@ -62,6 +63,9 @@ json_t *egress_pending(struct egress *egress);
 
 /* Replaces the narrowing while the command runs; the answer comes as a frame. */
 int egress_update(struct egress *egress, uint64_t serial, const char *network_json,
+                  struct srt_err *err);
+/* To an "ask"; `keeps`: also whenever the same is asked again. */
+int egress_answer(struct egress *egress, const char *id, bool approves, bool keeps,
                   struct srt_err *err);
 void egress_close(struct egress *egress);
 

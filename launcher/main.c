@@ -51,6 +51,7 @@ struct launch {
     bool closed_streams[3];
     struct streams streams;
     int violations_fd;
+    struct asking asking;
     char **env;
     char *shell_words[4];
     char **argv;
@@ -333,6 +334,17 @@ static int open_violations(struct launch *launch)
     return 0;
 }
 
+static int open_terminal(struct launch *launch)
+{
+    struct srt_err err;
+    const char *how = launch->options.ask;
+    if (how != NULL && !launch->way_out)
+        return fail("--ask %s: with --egress none there is nothing to ask about", how);
+    if (asking_open(&launch->asking, launch->options.dry_run ? NULL : how, &err) != 0)
+        return fail("%s", err.text);
+    return 0;
+}
+
 static int prepare(struct launch *launch)
 {
     char cwd[PATH_MAX];
@@ -348,7 +360,7 @@ static int prepare(struct launch *launch)
         return EXIT_FAILED;
     launch->gateway_program = find_gateway(launch->self);
     if (choose_way_out(launch) != 0 || check_sockets(launch) != 0 || open_violations(launch) != 0 ||
-        build_fence(launch) != 0)
+        open_terminal(launch) != 0 || build_fence(launch) != 0)
         return EXIT_FAILED;
 
     struct fence_view view = fence_view(&launch->fence, launch->cwd);
@@ -427,7 +439,8 @@ static int open_way_out(struct launch *launch, struct bwrap *bwrap, struct egres
                                      .name = launch->name,
                                      .policy = launch->policy,
                                      .command = launch->argv[0],
-                                     .network_json = network_json};
+                                     .network_json = network_json,
+                                     .asks = launch->asking.tty >= 0};
     if (egress_attach(egress, &options, gift.fds[0], &err) != 0)
         return fail("%s", err.text);
     return 0;
@@ -544,6 +557,7 @@ static int run_inside(struct launch *launch, struct bwrap *bwrap, struct egress 
     struct supervise supervise = {.bwrap = bwrap,
                                   .egress = launch->way_out ? egress : NULL,
                                   .control = control,
+                                  .asking = &launch->asking,
                                   .home = launch->home,
                                   .law = &law,
                                   .violations = &violations,
@@ -609,6 +623,7 @@ static int explain_paths(const struct launch *launch)
 
 static void launch_free(struct launch *launch)
 {
+    asking_close(&launch->asking);
     fence_plan_free(&launch->plan);
     fence_free(&launch->fence);
     rules_notes_free(&launch->notes);
@@ -641,7 +656,7 @@ int main(int argc, char **argv)
         stage_main(argv[2]);
     if (argc == 4 && strcmp(argv[1], "--doctor-inside") == 0)
         leave(doctor_inside(argv[2], argv[3]));
-    struct launch launch = {.violations_fd = -1};
+    struct launch launch = {.violations_fd = -1, .asking = {.tty = -1}};
     occupy_streams(launch.closed_streams);
     struct srt_err err;
     if (options_parse(&launch.options, argv, &err) != 0)

@@ -28,6 +28,8 @@ static const struct row {
      "live network policy, one settings object a line"},
     {"violations-fd", 0, NUMBER_FD, offsetof(struct options, violations_fd), "N",
      "violations as JSON lines"},
+    {"ask", 0, TEXT, offsetof(struct options, ask), "tty",
+     "what nobody has decided is asked on this terminal"},
     {"violations", 0, TEXT, offsetof(struct options, violations), "FILE",
      "violations as JSON lines"},
     {"name", 0, TEXT, offsetof(struct options, name), "ID",

@@ -22,7 +22,7 @@ enum options_action {
 
 struct options {
     enum options_action action;
-    const char *settings, *gateway, *policy, *egress, *name, *violations, *shell_string;
+    const char *settings, *gateway, *policy, *egress, *name, *violations, *ask, *shell_string;
     int control_fd, violations_fd; /* -1 = not given */
     bool dry_run, verbose, wait;
     struct publish publish;

@@ -103,6 +103,8 @@ static void on_signal(struct watch *watch, const struct signalfd_siginfo *info)
     bool from_terminal = info->ssi_code == SI_KERNEL;
     if (number == SIGCHLD)
         return;
+    if (number != SIGWINCH && number != SIGCONT)
+        asking_withdraw(watch->run->asking); /* who is held hears nothing */
     if (number == SIGCONT) {
         continue_command(watch);
         return;
@@ -243,6 +245,7 @@ static void on_frame(struct watch *watch, const json_t *frame)
     const char *type = member(frame, "type");
     if (type == NULL)
         return;
+    asking_frame(watch->run->asking, frame);
     if (strcmp(type, "denial") == 0) {
         refusals_denial(watch->run->violations, frame);
     } else if (strcmp(type, "updated") == 0) {
@@ -268,6 +271,7 @@ static void on_gateway(struct watch *watch)
     if (!lost)
         return;
     close(steal_fd(&watch->run->egress->connection));
+    asking_forget(watch->run->asking);
     watch->retry_at_ms = clock_ms();
     if (!watch->said_lost)
         say("the gateway is gone; the sandbox has no way out until it is back");
@@ -311,9 +315,12 @@ static void on_control(struct watch *watch)
 
 static int next_timeout_ms(const struct watch *watch)
 {
-    int64_t next = watch->kill_at_ms;
-    if (watch->retry_at_ms != 0 && (next == 0 || watch->retry_at_ms < next))
-        next = watch->retry_at_ms;
+    const int64_t times[] = {watch->kill_at_ms, watch->retry_at_ms,
+                             asking_deadline_ms(watch->run->asking)};
+    int64_t next = 0;
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+        if (times[i] != 0 && (next == 0 || times[i] < next))
+            next = times[i];
     if (next == 0)
         return -1;
     int64_t left = next - clock_ms();
@@ -344,8 +351,9 @@ static void loop(struct watch *watch)
             {.fd = watch->warden.reports, .events = POLLIN},
             {.fd = violations_pending(run->violations) ? run->violations->fd : -1,
              .events = POLLOUT},
+            {.fd = asking_fd(run->asking), .events = POLLIN},
         };
-        if (poll(wake, 6, next_timeout_ms(watch)) < 0 && errno != EINTR)
+        if (poll(wake, 7, next_timeout_ms(watch)) < 0 && errno != EINTR)
             end(watch, EXIT_FAILED);
         if (wake[0].revents != 0)
             on_signals(watch);
@@ -357,6 +365,7 @@ static void loop(struct watch *watch)
             on_warden(watch);
         if (wake[5].revents != 0)
             violations_flush(run->violations);
+        asking_turn(run->asking, wake[6].revents != 0);
         if (wake[1].revents != 0)
             on_stage(watch);
         on_time(watch);
@@ -426,7 +435,9 @@ int supervise_run(struct supervise *run, int job_fd)
         bwrap_wait(run->bwrap);
         return EXIT_FAILED;
     }
+    asking_begin(run->asking, run->egress, run->bwrap->pid);
     loop(&watch);
+    asking_close(run->asking);
     bwrap_wait(run->bwrap);
     collect_last_denials(&watch);
     collect_last_reports(&watch);

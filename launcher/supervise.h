@@ -7,6 +7,7 @@
 #ifndef LAUNCHER_SUPERVISE_H
 #define LAUNCHER_SUPERVISE_H
 
+#include "launcher/asking.h"
 #include "launcher/bwrap.h"
 #include "launcher/control.h"
 #include "launcher/egress.h"
@@ -18,6 +19,7 @@ struct supervise {
     struct bwrap *bwrap;
     struct egress *egress; /* NULL: no way out was asked for */
     struct control control;
+    struct asking *asking;
     const struct warden_law *law;
     const char *home; /* for hints; may be NULL */
     struct violations *violations;

@@ -367,12 +367,16 @@ class Limits(ApprovalCase):
         self.command("grant", "--policy", "main", "--for", "1h", self.good.authority)
 
         def latency():
-            took = []
-            for _ in range(200):
-                start = time.perf_counter()
-                self.gw.tunnel(self.good.authority).close()
-                took.append(time.perf_counter() - start)
-            return sorted(took)[100]
+            """The best of five medians: what others do to this machine is not the question."""
+            medians = []
+            for _ in range(5):
+                took = []
+                for _ in range(100):
+                    start = time.perf_counter()
+                    self.gw.tunnel(self.good.authority).close()
+                    took.append(time.perf_counter() - start)
+                medians.append(sorted(took)[50])
+            return min(medians)
 
         alone = latency()
         waiting = []

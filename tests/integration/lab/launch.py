@@ -42,11 +42,11 @@ class LaunchCase(LabCase):
         network.update(more.pop("network", {}))
         return self.write(name, json.dumps({"network": network, "filesystem": files, **more}))
 
-    def launch(self, *arguments, stdin=b"", env=None, cwd=None, status=None, timeout=120):
+    def launch(self, *arguments, stdin=b"", env=None, cwd=None, status=None, timeout=120, setsid=False):
         """Runs `srt-launch ARGUMENTS` in the working directory. `status`, if given, must be the result."""
         done = subprocess.run([binary(), *arguments], input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               cwd=cwd or self.work, env={**environment(), "HOME": self.home, **(env or {})},
-                              timeout=timeout, check=False)
+                              timeout=timeout, check=False, start_new_session=setsid)
         finished = Finished(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
         self.assertIsNone(SANITIZER.search(finished.err), finished)
         if status is not None:
