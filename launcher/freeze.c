@@ -131,7 +131,15 @@ static bool is_still(char state)
     return strchr("TtZXxD", state) != NULL;
 }
 
-/* Parents first: those who could start others. Returns whether anybody was still at work. */
+/* Nobody is held before its parent stands still: a shell that waits would see its job stopped, and
+ * who is at work can start others. */
+static bool may_hold(const struct processes *all, const struct process *process)
+{
+    const struct process *parent = find(all, process->parent);
+    return parent == NULL || !parent->below || is_still(parent->state);
+}
+
+/* Returns whether anybody was still at work. */
 static bool hold_all(struct freeze *freeze, const struct processes *all)
 {
     bool at_work = false;
@@ -139,12 +147,10 @@ static bool hold_all(struct freeze *freeze, const struct processes *all)
         const struct process *process = &all->items[i];
         if (!process->below || (is_still(process->state) && process->state != 'D'))
             continue;
-        if (!is_held(freeze, process->pid)) {
+        const bool held = is_held(freeze, process->pid);
+        at_work |= !held || !is_still(process->state);
+        if (!held && may_hold(all, process))
             hold(freeze, process);
-            at_work = true;
-        } else {
-            at_work |= !is_still(process->state);
-        }
     }
     return at_work;
 }

@@ -4,7 +4,8 @@
  *
  * SIGSTOP, from outside, to process 1 inside and all below it, until a look at /proc finds nobody
  * else; nobody inside can undo it, as nobody inside runs. What was stopped before stays stopped
- * afterwards. Children go on before their parents, so that no shell sees them stopped.
+ * afterwards. Parents are held before their children and go on after them, so that no shell sees
+ * its jobs stopped.
  *
  * Ownership: freeze_end() before the struct goes. Thread: the launcher's only one. Failure: false,
  * and everything goes on.

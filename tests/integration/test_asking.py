@@ -16,12 +16,13 @@ from lab.talk import PATIENCE_S
 
 # Asks for what its arguments name, one after the other, and says what came of it.
 FETCH = r"""
-import sys, urllib.request
+import os, sys, urllib.request
 for url in sys.argv[1:]:
     try:
-        print("got", url, urllib.request.urlopen(url, timeout=60).status, flush=True)
+        said = f"got {url} {urllib.request.urlopen(url, timeout=60).status}"
     except Exception as error:
-        print("failed", url, getattr(error, "code", error), flush=True)
+        said = f"failed {url} {getattr(error, 'code', error)}"
+    os.write(1, said.encode() + b"\n")
 """
 
 RESET = "\x18\x1b\\\x1b[!p\x1b[0m"
