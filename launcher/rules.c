@@ -592,6 +592,8 @@ static int build_rules(struct build *build, const struct settings *settings)
     if (fs->disabled) {
         /* The settings ask for no fence around files; what belongs to us stays out of reach. */
         build->fence->protect.groups = 0;
+        WARNING(build, "filesystem.disabled: there is no fence around files; network, processes "
+                       "and system calls are fenced");
         return add_top_level(build, FENCE_ALLOW_WRITE, "filesystem.disabled") != 0
                    ? -1
                    : add_fixed(build);

@@ -247,6 +247,7 @@ class Writes(Fence):
         result = self.sh("echo y >> .bashrc; cat .bashrc; echo 1 > /proc/sys/vm/swappiness")
         self.assertEqual(result.stdout, "x\ny\n")
         self.assertIn("/proc/sys", result.stderr)
+        self.assertIn("warning: filesystem.disabled: there is no fence around files", result.stderr)  # U20
 
     def test_F22_new_hard_links_over_the_wall_fail(self):
         self.write(".bashrc")

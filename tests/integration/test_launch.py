@@ -413,6 +413,24 @@ a.send(b'x'); print(b.recv(1))
         for line in result.stdout.splitlines():
             self.assertIn(line.split()[-2:], (["-1", "1"], ["-1", "38"]), line)
 
+    @unittest.skipUnless(os.uname().machine == "x86_64", "there is no such entry on other machines")
+    def test_N09_the_32_bit_entry_leads_nowhere(self):
+        """getpid and socketcall by int 0x80, from machine code of our own: ENOSYS, or a kernel that has no such entry."""
+        program = ("import ctypes, mmap, os\n"
+                   "def call(number):\n"
+                   "    code = b'\\x53\\xb8' + number.to_bytes(4, 'little') + b'\\xbb\\x01\\x00\\x00\\x00\\x31\\xc9\\xcd\\x80\\x5b\\xc3'\n"
+                   "    page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)\n"
+                   "    page.write(code)\n"
+                   "    return ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()\n"
+                   "for number in (20, 102, 359):\n"
+                   "    pid = os.fork()\n"
+                   "    if pid == 0: os._exit(38 if call(number) == -38 else 1)\n"
+                   "    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n")
+        result = self.assertRan(self.run_in("/usr/bin/env", "python3", "-c", program))
+        for status in result.stdout.split():
+            self.assertIn(status, ("38", "-11"), result)
+        self.assertEqual(len(result.stdout.split()), 3)
+
     def test_U17_same_user_and_files_of_his(self):
         result = self.sh("id -u; id -g; touch f; stat -c %u f")
         me = self.account.pw_uid if self.account else os.getuid()
