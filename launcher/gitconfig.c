@@ -330,20 +330,14 @@ static bool is_url(const char *value)
     return false;
 }
 
-/* blob:none, tree:0, blob:limit=1m and so on; sparse:oid= names an object. */
-static bool is_object_filter(const char *value)
-{
-    return is_text(value) &&
-           strspn(value, "abcdefghijklmnopqrstuvwxyz0123456789:=+/") == strlen(value);
-}
-
 enum subsection { NO_SUBSECTION, ANY_SUBSECTION };
 
 /* What may be in the configuration of a repository that the sandbox has made. Everything that is
  * not named is refused: among the rest are names of programs (hooksPath, fsmonitor, sshCommand,
  * pager, editor, alias.*, filter.*, diff.*, merge.*.driver, credential.*, gpg.*, uploadpack, vcs),
- * of files (include*, attributesFile, excludesFile, worktree), and what changes the meaning of an
- * address (url.*.insteadOf, proxies, protocol.*). */
+ * of files (include*, attributesFile, excludesFile, worktree), what changes the meaning of an
+ * address (url.*.insteadOf, proxies, protocol.*), and what makes git fetch without being asked
+ * (promisor remotes): an address can carry what was found in the sandbox. */
 static const struct {
     const char *section;
     enum subsection subsection;
@@ -364,7 +358,6 @@ static const struct {
     {"core", NO_SUBSECTION, "longpaths", is_bool},          /* has a meaning on Windows only */
     {"core", NO_SUBSECTION, "quotepath", is_bool},          /* how names are printed */
     {"extensions", NO_SUBSECTION, "objectformat", is_hash}, /* how objects are named */
-    {"extensions", NO_SUBSECTION, "partialclone", is_word}, /* a remote; its address is judged */
     {"remote", ANY_SUBSECTION, "url", is_url}, /* an address, or a path, of a scheme git knows */
     {"remote", ANY_SUBSECTION, "pushurl", is_url},       /* as url */
     {"remote", ANY_SUBSECTION, "fetch", is_text},        /* names of references */
@@ -372,8 +365,7 @@ static const struct {
     {"remote", ANY_SUBSECTION, "tagopt", is_tag_option}, /* which tags come */
     {"remote", ANY_SUBSECTION, "prune", is_bool},        /* references of a remote */
     {"remote", ANY_SUBSECTION, "mirror", is_bool},       /* references of a remote */
-    {"remote", ANY_SUBSECTION, "promisor", is_bool},     /* a remote; its address is judged */
-    {"remote", ANY_SUBSECTION, "partialclonefilter", is_object_filter}, /* which objects come */
+    {"remote", ANY_SUBSECTION, "gh-resolved", is_word},  /* the GitHub client's own */
     {"branch", ANY_SUBSECTION, "remote", is_word}, /* a name; an address could not be spelled so */
     {"branch", ANY_SUBSECTION, "pushremote", is_word},       /* as remote */
     {"branch", ANY_SUBSECTION, "merge", is_text},            /* a reference */
@@ -393,11 +385,15 @@ static const struct {
     {"pull", NO_SUBSECTION, "rebase", is_pull_mode},         /* how histories are joined */
     {"pull", NO_SUBSECTION, "ff", is_pull_ff},               /* how histories are joined */
     {"merge", NO_SUBSECTION, "ff", is_pull_ff},              /* how histories are joined */
+    {"fetch", NO_SUBSECTION, "prune", is_bool},              /* references of a remote */
     {"push", NO_SUBSECTION, "default", is_word},             /* which references are sent */
     {"push", NO_SUBSECTION, "autosetupremote", is_bool},     /* names a remote for a branch */
     {"rebase", NO_SUBSECTION, "autostash", is_bool},         /* inside the work tree */
     {"commit", NO_SUBSECTION, "gpgsign", is_false},          /* without it no program is run */
     {"tag", NO_SUBSECTION, "gpgsign", is_false},             /* without it no program is run */
+    {"http", NO_SUBSECTION, "postbuffer", is_number},        /* a size */
+    {"color", NO_SUBSECTION, "ui", is_word},                 /* how text is printed */
+    {"advice", NO_SUBSECTION, "detachedhead", is_bool},      /* what is printed */
     {"gc", NO_SUBSECTION, "auto", is_number},                /* when git cleans up after itself */
     {"gc", NO_SUBSECTION, "autodetach", is_bool},            /* when git cleans up after itself */
     {"maintenance", NO_SUBSECTION, "auto", is_bool},         /* when git cleans up after itself */

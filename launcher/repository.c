@@ -109,7 +109,9 @@ static bool on_entry(void *context, const struct gitconfig_entry *entry)
     if (value[0] == '/')
         path = strdup(value);
     else if (value[0] == '~')
-        path = reading->home != NULL ? path_absolute(value, "/", reading->home, NULL) : NULL;
+        path = value[1] == '/' && reading->home != NULL
+                   ? path_absolute(value, "/", reading->home, NULL)
+                   : NULL;
     else if (includes)
         path = path_join(reading->dir, value);
     else

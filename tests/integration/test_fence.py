@@ -62,6 +62,18 @@ class Reads(Fence):
         self.assertEqual(result.stdout, "a")
         self.assertIn("Permission denied", result.stderr)
 
+    def test_F14_alternating_denials(self):
+        for name in ("a", "d/a", "d/e/a", "d/e/f/a", "d/e/f/g/a"):
+            self.write(f"H/{name}", name)
+        os.chmod(self.write("H/d/.env", "secret"), 0o644)
+        for write in ([], ["H/d"]):
+            for turn in (1, -1):
+                self.filesystem.update(denyRead=["H", "H/d/e", "H/d/e/f/g", "H/d/.env"][::turn],
+                                       allowRead=["H/d", "H/d/e/f"][::turn], allowWrite=write)
+                result = self.sh("cat H/a; cat H/d/a H/d/.env; cat H/d/e/a; cat H/d/e/f/a; cat H/d/e/f/g/a; echo x > H/d/new")
+                self.assertEqual(result.stdout, "d/ad/e/f/a", result.stderr)
+                self.assertEqual(os.path.exists(os.path.join(self.work, "H/d/new")), bool(write))
+
     def test_F15_denied_read_below_denied_write(self):
         self.write("s/f", "secret")
         for writes in (["."], [".", "s"], []):
@@ -77,6 +89,22 @@ class Reads(Fence):
         self.filesystem["denyRead"] = ["**/.env", "a/*/*.pem"]
         result = self.attack("cat a/.env a/b/.env a/b/key.pem; cat a/env; rn a z; rn a/b z; true")
         self.assertEqual(result.stdout, "open")
+
+    def test_F04_directory_that_cannot_be_searched_is_taken_whole(self):
+        if not self.as_user:
+            self.skipTest("root can search everything")
+        os.chmod(os.path.dirname(self.write("shut/.env", "secret")), 0o300)
+        self.addCleanup(os.chmod, os.path.join(self.work, "shut"), 0o700)
+        self.filesystem["denyRead"] = ["**/.env"]
+        result = self.sh("cat shut/.env; chmod 700 shut; cat shut/.env; touch shut/x; ls -A shut")
+        self.assertEqual(result.stdout, "", result.stderr)
+
+    def test_F04_new_names_that_match(self):
+        """What is written in the sandbox it may read; what may not be written is refused at once."""
+        self.filesystem.update(denyRead=["**/.env"], denyWrite=["**/*.lock"])
+        result = self.sh("mkdir new; echo mine > new/.env; cat new/.env; echo x > new/a.lock; ls -A new; exit 1")
+        self.assertEqual(result.stdout, "mine\n.env\n")
+        self.assertIn("new/a.lock (filesystem.denyWrite[0])", result.stderr)
 
     def test_F22_older_hard_link_is_warned_about(self):
         os.link(self.write("x"), os.path.join(self.work, "y"))
@@ -115,6 +143,11 @@ class Reads(Fence):
             self.filesystem["denyRead"] = [{"path": os.path.dirname(path) + "//./", "literal": True}]
             result = self.run_in("/bin/cat", "--", path)
             self.assertEqual((result.stdout, result.returncode), ("", 1), repr(name) + result.stderr)
+            self.filesystem.update(denyRead=[], denyWrite=[], allowWrite=[{"path": os.path.dirname(path), "literal": True}])
+            self.assertRan(self.run_in("/usr/bin/touch", "--", path + "2"))
+            self.filesystem.update(allowWrite=["."], denyWrite=[{"path": path, "literal": True}])
+            self.assertEqual(self.run_in("/bin/rm", "--", path).returncode, 1)
+            self.filesystem["denyWrite"] = []
 
     def test_root_can_be_denied_and_parts_given_back(self):
         self.write("f", "content")
@@ -144,7 +177,7 @@ class Writes(Fence):
         self.assertEqual(os.listdir(self.home), [])
         self.assertIn("leads out", result.stderr)
 
-    def test_F05_ancestor_of_a_guard_cannot_be_moved(self):
+    def test_F05_F06_ancestor_of_a_guard_cannot_be_moved(self):
         self.write(".git/hooks/pre-commit.sample")
         self.write(".git/HEAD")
         self.write("a/b/.env")
@@ -156,11 +189,24 @@ class Writes(Fence):
     def test_F02_absent_deny_path_leaves_nothing(self):
         self.filesystem["denyWrite"] = [".x/y/z"]
         self.attack("true")
+        self.attack("mkdir -p .x/y/z && touch .x/y/z/f && echo MADE; rmdir .x/y .x")
         self.assertRan(self.sh("true"))
 
     def test_F01_protected_names_that_are_absent_leave_nothing(self):
         for command in ("true", "exit 1", "kill -9 $$"):
             self.attack(command)
+
+    def test_F01_ends_from_outside_leave_nothing(self):
+        settings = self.settings()
+        self.own()
+        for number in (signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with subprocess.Popen([self.launch, "-s", settings, "--egress", "none", "/bin/sh", "-c", "echo up; sleep 60"],
+                                  cwd=self.work, env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL, **self.popen_args()) as process:
+                self.assertEqual(process.stdout.readline(), b"up\n")
+                process.send_signal(number)
+                process.stdout.read()  # until nobody is left
+            self.assertEqual(os.listdir(self.work), [], number)
 
     def test_existing_protected_names(self):
         names = [".bashrc", ".profile", ".zshrc", ".gitconfig", ".gitmodules", ".mcp.json", ".ripgreprc",
@@ -210,6 +256,11 @@ class Writes(Fence):
         result = self.sh("echo more >> f; echo more >> g; touch missing; touch t; cat f")
         self.assertEqual(result.stdout, "x\nmore\n")
         self.assertEqual(sorted(os.listdir(self.work)), ["f", "g"])
+        self.filesystem["allowWrite"] = ["f", "d"]
+        os.mkdir(os.path.join(self.work, "d"))
+        result = self.sh("echo y > d/t; rn d/t f || mv d/t f; cat f")
+        self.assertIn("rename: ", result.stderr)  # a mount point is not replaced; mv says so, too
+        self.assertEqual(result.stdout, "x\nmore\n")
 
     def test_F29_every_writable_root_is_guarded(self):
         self.write("../home/.bashrc")

@@ -92,7 +92,6 @@ static void test_new_repositories_of_git_are_harmless(void **state)
         "\tlogallrefupdates = true\n\tignorecase = true\n\tprecomposeunicode = true\n"
         "[remote \"origin\"]\n\turl = https://h.example/a/b.git\n"
         "\tfetch = +refs/heads/*:refs/remotes/origin/*\n\ttagOpt = --no-tags\n"
-        "\tpromisor = true\n\tpartialclonefilter = blob:none\n"
         "[branch \"main\"]\n\tremote = origin\n\tmerge = refs/heads/main\n\trebase = true\n"
         "[user]\n\tname = A \"B\" C\n\temail = a@b\n[commit]\n\tgpgsign = false\n");
     static const char *const urls[] = {"git@h.example:a/b.git",
@@ -137,6 +136,7 @@ static void test_what_runs_or_reads_something_is_refused_by_name(void **state)
                                        "init.templateDir",
                                        "extensions.worktreeConfig",
                                        "interactive.diffFilter",
+                                       "extensions.partialClone",
                                        "remote.vcs",
                                        "user.signingKey",
                                        "web.browser"};
@@ -151,9 +151,9 @@ static void test_what_runs_or_reads_something_is_refused_by_name(void **state)
         assert_refused(text, lower);
     }
     static const char *const below[] = {
-        "remote uploadpack", "remote receivepack",  "remote vcs",       "remote proxy",
-        "filter clean",      "diff textconv",       "merge driver",     "url insteadOf",
-        "includeIf path",    "branch mergeoptions", "credential helper"};
+        "remote promisor", "remote uploadpack", "remote receivepack",  "remote vcs",
+        "remote proxy",    "filter clean",      "diff textconv",       "merge driver",
+        "url insteadOf",   "includeIf path",    "branch mergeoptions", "credential helper"};
     for (size_t i = 0; i < sizeof(below) / sizeof(below[0]); i++) {
         char text[128], why[128];
         const char *space = strchr(below[i], ' ');
