@@ -21,7 +21,7 @@
 #include <sys/un.h>
 #include <time.h>
 
-enum { BUCKETS = 1024, RETRY_MS = 100 };
+enum { BUCKETS = 1024, RETRY_MS = 100, HELD_MAX = 16 * 1024 * 1024 };
 
 struct remote {
     const struct srt_filter_host *host;
@@ -61,6 +61,7 @@ struct local {
     struct verdict_cache *cache;    /* NULL: none is kept */
     struct question_list waiting, asked;
     size_t waiting_count, asked_count;
+    size_t held; /* bytes of all objects */
     LIST_HEAD(, question) by_id[BUCKETS], by_ticket[BUCKETS];
     uint64_t last_id;
     int64_t retry_ms; /* until the next attempt to connect, when this one fails */
@@ -201,6 +202,7 @@ static void free_question(struct local *local, struct question *question)
     const bool waits = question->state == QUESTION_WAITS;
     TAILQ_REMOVE(waits ? &local->waiting : &local->asked, question, order);
     *(waits ? &local->waiting_count : &local->asked_count) -= 1;
+    local->held -= strlen(question->object);
     LIST_REMOVE(question, by_id);
     LIST_REMOVE(question, by_ticket);
     if (question->probe)
@@ -219,6 +221,7 @@ static struct question *make_question(struct local *local, const struct srt_filt
     question->ticket = *ticket;
     question->object = object;
     question->fields = fields;
+    local->held += strlen(object);
     question->record = strndup(request->id.p, request->id.len);
     if (question->record == NULL)
         abort();
@@ -331,13 +334,14 @@ static void on_pause(void *arg, unsigned events)
 /* ---- the connection ---- */
 
 /* What it waits with is what the module that is there now wants to see; false: it has less. */
-static bool narrow(struct question *question, unsigned fields)
+static bool narrow(struct local *local, struct question *question, unsigned fields)
 {
     if ((fields & ~question->fields) != 0)
         return false;
     if (question->fields == fields)
         return true;
     char *object = remote_narrow_request(question->object, fields);
+    local->held -= strlen(question->object) - strlen(object);
     free(question->object);
     question->object = object;
     question->fields = fields;
@@ -360,7 +364,7 @@ static void on_up(void *arg, const struct remote_hello *hello)
         next = TAILQ_NEXT(question, order);
         if ((hello->phases & REMOTE_REQUEST) == 0)
             settle(local, question, SRT_FILTER_PASS, NULL);
-        else if (!narrow(question, hello->fields))
+        else if (!narrow(local, question, hello->fields))
             settle(local, question, SRT_FILTER_ERROR, "another module took its place meanwhile");
     }
     pump(local);
@@ -487,7 +491,8 @@ static enum srt_filter_verdict on_request(void *arg, const struct srt_filter_req
     if (!breaker_admit(&local->breaker, now_ms(), &probe))
         return builtin_fail(ruling, "it is not asked after what went wrong: %s", local->why);
     drop_old_orphans(local);
-    if (local->asked_count + local->waiting_count >= self->concurrency + self->queue) {
+    if (local->asked_count + local->waiting_count >= self->concurrency + self->queue ||
+        local->held + strlen(object) > HELD_MAX) {
         if (probe)
             breaker_forget_probe(&local->breaker);
         return builtin_fail(ruling, "%zu requests are asked and %zu wait already",

@@ -369,6 +369,23 @@ class Hostile(RemoteCase):
             module.heard.notify_all()
 
 
+    def test_big_questions_are_held_for_so_many_bytes(self):
+        # Nobody is there yet, so each is kept with all its fields: 16 MiB of them.
+        gw = self.asking("breaker-failures = 0", gateway="max-header-bytes = 256k")
+        clients = []
+        for _ in range(90):
+            clients.append(self.send(gw, headers=[("X-Big", "x" * 200000)]))
+        select.select([client.sock for client in clients], [], [], 30)
+        told = [client for client in clients if self.has_answer(client, 0.05)]
+        self.assertTrue(0 < len(told) < 20, len(told))
+        for client in told:
+            self.assert_denied(gw, client.response(), "0 requests are asked and 8")
+        self.module(hello={"protocol": 1, "phases": ["request"], "fields": ["host"]})
+        for client in clients:
+            if client not in told:
+                self.assertEqual(client.response().status, 200)
+
+
 SLEEPER = """
 import json, os, socket, sys
 path, what = sys.argv[1:]
