@@ -1,5 +1,6 @@
 """What a sandbox's network is to the programs inside, and what nobody inside can make of it. Cases N*."""
 import hashlib
+import http.server
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import threading
 import unittest
+import zipfile
 
 from fence import both
 from test_launch import ATTACHED, FakeGateway, Launch, alive, comm, descendants, until
@@ -150,6 +152,58 @@ class Programs(Launch):
     def have(self, program):
         if subprocess.run(["/bin/sh", "-c", f"command -v {program}"], capture_output=True, env=self.environment()).returncode != 0:
             self.skipTest(f"no {program} here")
+
+    def index(self):
+        """A package index with one wheel, served from the host; its port."""
+        root = os.path.join(self.top, "index")
+        os.makedirs(os.path.join(root, "simple", "hello"))
+        with zipfile.ZipFile(os.path.join(root, "hello-1.0-py3-none-any.whl"), "w") as wheel:
+            wheel.writestr("hello.py", "words = 'hello from a wheel'\n")
+            wheel.writestr("hello-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: hello\nVersion: 1.0\n")
+            wheel.writestr("hello-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            wheel.writestr("hello-1.0.dist-info/RECORD", "hello.py,,\nhello-1.0.dist-info/METADATA,,\nhello-1.0.dist-info/WHEEL,,\n"
+                                                         "hello-1.0.dist-info/RECORD,,\n")
+        with open(os.path.join(root, "simple", "hello", "index.html"), "w") as page:
+            page.write('<a href="/hello-1.0-py3-none-any.whl">hello-1.0-py3-none-any.whl</a>')
+
+        class Quiet(http.server.SimpleHTTPRequestHandler):
+            def __init__(self, *args):
+                super().__init__(*args, directory=root)
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        return server.server_address[1]
+
+    def test_N11_pip(self):
+        """pip and what it is made of (requests, urllib3) with every proxy variable of ours set, ALL_PROXY too."""
+        if subprocess.run(["/usr/bin/python3", "-m", "pip", "--version"], capture_output=True).returncode != 0:
+            self.skipTest("no pip here")
+        if not self.account and os.geteuid() == 0:
+            self.skipTest("it takes its time; it is tried as a user")
+        port = self.index()
+        self.network["allowedDomains"] = [f"127.0.0.1:{port}"]
+        pip = "/usr/bin/python3 -m pip --disable-pip-version-check --no-cache-dir --isolated"
+        result = self.run_out("/bin/sh", "-ec", f"{pip} download --index-url http://127.0.0.1:{port}/simple --no-deps -d out hello;"
+                              f" {pip} install --quiet --no-index --target lib out/*.whl; PYTHONPATH=lib /usr/bin/python3 -c"
+                              " 'import hello; print(hello.words)'")
+        self.assertTrue(self.assertRan(result).stdout.endswith("hello from a wheel\n"), result.stdout)
+        result = self.run_out("/bin/sh", "-c", f"{pip} --retries 0 download --trusted-host denied.test --index-url http://denied.test/simple --no-deps -d out hello")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("denied.test:80 (not-allowed)", result.stderr)
+
+    def test_N11_python_urllib_and_requests(self):
+        program = ("import sys, urllib.request\n"
+                   "print(urllib.request.urlopen(sys.argv[1]).read().decode())\n"
+                   "try: import requests\n"
+                   "except ImportError: sys.exit()\n"
+                   "print(requests.get(sys.argv[1]).text, requests.get('http://denied.test/').status_code)\n")
+        result = self.assertRan(self.run_out("/usr/bin/env", "python3", "-c", program, f"http://127.0.0.1:{self.port}/"))
+        self.assertIn(result.stdout, ("hello\n", "hello\nhello 403\n"))
 
     def test_N12_node(self):
         """A node that knows NODE_USE_ENV_PROXY fetches; an older one fails at once, and so does any for a name."""
