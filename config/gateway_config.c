@@ -701,6 +701,47 @@ static void check_identities(struct reader *reader)
     }
 }
 
+/* Both cannot be bound: the same socket, or the same port of an address and of all addresses. */
+static bool addresses_clash(const struct config_address *a, const struct config_address *b)
+{
+    static const struct addr all[] = {{.family = 4}, {.family = 6}};
+    if (a->path != NULL || b->path != NULL)
+        return a->path != NULL && b->path != NULL && strcmp(a->path, b->path) == 0;
+    if (a->port == 0 || a->port != b->port || a->addr.family != b->addr.family)
+        return false;
+    const struct addr *any = &all[a->addr.family == 6];
+    return addr_eq(&a->addr, &b->addr) || addr_eq(&a->addr, any) || addr_eq(&b->addr, any);
+}
+
+static void check_addresses(struct reader *reader)
+{
+    const struct gateway_config *config = reader->config;
+    for (size_t i = 0; i < config->listen_count; i++) {
+        const struct config_listen *listen = &config->listens[i];
+        const char *taken = NULL;
+        for (size_t k = 0; k < i; k++)
+            if (addresses_clash(&config->listens[k].address, &listen->address))
+                fault_at(reader, listen->place, "[listen %s] has the address of [listen %s]",
+                         listen->name, config->listens[k].name);
+        if (addresses_clash(&config->control, &listen->address))
+            taken = "control";
+        for (size_t k = 0; k < config->admin_count; k++)
+            if (addresses_clash(&config->admin[k], &listen->address))
+                taken = "admin";
+        if (taken != NULL)
+            fault_at(reader, listen->place, "[listen %s] has the address of %s", listen->name,
+                     taken);
+    }
+    const struct place *admin = place_of_key(reader, "gateway", "admin");
+    for (size_t i = 0; i < config->admin_count; i++) {
+        for (size_t k = 0; k < i; k++)
+            if (addresses_clash(&config->admin[k], &config->admin[i]))
+                fault_at(reader, *admin, "admin names the same address twice");
+        if (addresses_clash(&config->admin[i], &config->control))
+            fault_at(reader, *admin, "admin has the address of control");
+    }
+}
+
 static void check_gateway(struct reader *reader)
 {
     const struct gateway_config *config = reader->config;
@@ -747,6 +788,7 @@ static struct gateway_config *finish(struct gateway_config *config, struct fault
     read_entries(&reader);
     check_names(&reader);
     check_identities(&reader);
+    check_addresses(&reader);
     check_gateway(&reader);
     free(reader.references.items);
     set_digest(config);

@@ -304,6 +304,10 @@ static void policies_without_a_listener_are_fine(void **state)
 {
     (void)state;
     gateway_config_free(accept_text("[policy p]\nallow = a.test\n"));
+    gateway_config_free(accept_text("[listen a]\naddress = 127.0.0.1:0\npolicy = p\n"
+                                    "[listen b]\naddress = 127.0.0.1:0\npolicy = p\n"
+                                    "[listen c]\naddress = [::]:1\npolicy = p\n"
+                                    "[listen d]\naddress = 0.0.0.0:1\npolicy = p\n[policy p]\n"));
     gateway_config_free(accept_text("[policy p]\n"));
 }
 
@@ -493,6 +497,25 @@ static void listeners_need_an_address_and_somebody_to_serve(void **state)
         {"[listen x]\npolicy = p\n[policy p]\n", "g.ini:1: [listen x] has no address"},
         {"[listen x]\naddress = 127.0.0.1:0\n",
          "g.ini:1: [listen x] has no policy, and there is no [client] section to decide"},
+        {"[listen a]\naddress = 127.0.0.1:1\npolicy = p\n[listen b]\naddress = 127.0.0.1:1\npolicy "
+         "= p\n[policy p]\n",
+         "g.ini:4: [listen b] has the address of [listen a]"},
+        {"[listen a]\naddress = 0.0.0.0:1\npolicy = p\n[listen b]\naddress = 127.0.0.1:1\npolicy = "
+         "p\n[policy p]\n",
+         "g.ini:4: [listen b] has the address of [listen a]"},
+        {"[listen a]\naddress = [::1]:1\npolicy = p\n[listen b]\naddress = [::]:1\npolicy = "
+         "p\n[policy p]\n",
+         "g.ini:4: [listen b] has the address of [listen a]"},
+        {"[listen a]\naddress = unix:/x\npolicy = p\n[listen b]\naddress = unix:/x\npolicy = "
+         "p\n[policy p]\n",
+         "g.ini:4: [listen b] has the address of [listen a]"},
+        {"[gateway]\ncontrol = unix:/x\n[listen b]\naddress = unix:/x\npolicy = p\n[policy p]\n",
+         "g.ini:3: [listen b] has the address of control"},
+        {"[gateway]\nadmin = 127.0.0.1:9\n[listen b]\naddress = 127.0.0.1:9\npolicy = p\n[policy "
+         "p]\n",
+         "g.ini:3: [listen b] has the address of admin"},
+        {"[gateway]\nadmin = /x\nadmin = unix:/x\n", "g.ini:2: admin names the same address twice"},
+        {"[gateway]\ncontrol = unix:/x\nadmin = /x\n", "g.ini:3: admin has the address of control"},
         {"[listen x]\naddress = 127.0.0.1:0\npolicy = p\nauth = token\n[policy p]\n"
          "[client c]\npolicy = p\nuid = 1\n",
          "g.ini:1: [listen x] has auth = token, but no [client] has a token"},
