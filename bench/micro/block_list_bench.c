@@ -87,8 +87,10 @@ static void measure(const char *path, unsigned names)
     figure("memory", names, (double)(heap_bytes() - heap_before) / names, "bytes/name");
     figure("look_up_listed", names, look_up_ns(set, names, true), "ns");
     figure("look_up_unknown", names, look_up_ns(set, names, false), "ns");
+    const double before_free = now_s();
     filter_set_free(set);
     gateway_config_free(config);
+    figure("free", names, (now_s() - before_free) * 1e3, "ms");
     faults_free(&faults);
 }
 

@@ -23,10 +23,11 @@ static void *allocate(size_t size)
     return p;
 }
 
-static struct tenure *tenure_create(struct snapshot *snapshot, struct budget **budgets,
-                                    struct usage **usages, void **filters)
+static struct tenure *tenure_create(struct workers *team, struct snapshot *snapshot,
+                                    struct budget **budgets, struct usage **usages, void **filters)
 {
     struct tenure *tenure = allocate(sizeof(*tenure));
+    tenure->team = team;
     tenure->snapshot = snapshot_take(snapshot);
     tenure->budgets = budgets;
     tenure->usages = usages;
@@ -46,7 +47,7 @@ void tenure_leave(struct tenure *tenure)
     if (tenure == NULL || --tenure->users > 0)
         return;
     filter_set_leave(tenure->snapshot->filters, tenure->filters);
-    snapshot_release(tenure->snapshot);
+    workers_release_snapshot(tenure->team, tenure->snapshot);
     free(tenure->budgets);
     free(tenure->usages);
     free(tenure);
@@ -397,7 +398,7 @@ int worker_prepare(struct worker *worker, struct snapshot *snapshot, struct list
 {
     assert(worker->prepared == NULL);
     void **filters = filter_set_enter(snapshot->filters, worker->index, err);
-    worker->prepared = tenure_create(snapshot, budgets, usages, filters);
+    worker->prepared = tenure_create(worker->team, snapshot, budgets, usages, filters);
     worker->prepared_listeners = listeners;
     if (filters == NULL)
         return -1;

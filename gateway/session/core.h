@@ -33,6 +33,7 @@ struct resolver;
  * is a plain integer, so that the data path has neither atomics nor locks.
  */
 struct tenure {
+    struct workers *team;
     struct snapshot *snapshot;
     struct budget **budgets; /* one for each config->clients, in that order */
     struct usage **usages;   /* one for each config->policies, in that order */
@@ -214,6 +215,9 @@ void workers_connection_closed(struct workers *team);
 const char *workers_loop_token(const struct workers *team);
 /* At most once a second for the whole team. */
 bool workers_may_complain(struct workers *team, double now);
+/* The worker's count of it is given back by the control thread, since the last one frees all rules and
+ * lists, which can be millions. */
+void workers_release_snapshot(struct workers *team, struct snapshot *snapshot);
 /* Copies the denial to the control thread; drops it when too many wait there. */
 void workers_post_denial(struct workers *team, const struct denial *denial);
 

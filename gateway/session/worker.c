@@ -41,6 +41,31 @@ bool workers_may_complain(struct workers *team, double now)
     return atomic_exchange_explicit(&team->complained, second, memory_order_relaxed) != second;
 }
 
+/* ---- snapshots ---- */
+
+struct release_mail {
+    struct mail mail;
+    struct snapshot *snapshot;
+};
+
+static void deliver_release(struct mail *mail, void *owner)
+{
+    struct release_mail *release = (struct release_mail *)mail;
+    (void)owner; /* also when the team ends */
+    snapshot_release(release->snapshot);
+    free(release);
+}
+
+void workers_release_snapshot(struct workers *team, struct snapshot *snapshot)
+{
+    struct release_mail *release = calloc(1, sizeof(*release));
+    if (release == NULL)
+        abort();
+    release->mail.deliver = deliver_release;
+    release->snapshot = snapshot;
+    mailbox_post(&team->control, &release->mail);
+}
+
 /* ---- denials ---- */
 
 struct denial_mail {
