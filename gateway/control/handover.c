@@ -127,24 +127,24 @@ static struct predecessor *add_predecessor(struct handover *handover, struct cha
     return predecessor;
 }
 
-/* One that does not listen is cut off, which ends its sandboxes there. False: it was. */
-static bool tell(struct predecessor *predecessor, struct json *message, const int *fds,
+/* One that does not listen is cut off, which ends its sandboxes there; we hear of it from the loop.
+ * False: it was. */
+static bool tell(const struct predecessor *predecessor, struct json *message, const int *fds,
                  size_t count)
 {
     if (channel_send(predecessor->channel, message, fds, count, CHANNEL_PATIENCE_MS))
         return true;
-    lose_predecessor(predecessor);
+    (void)shutdown(channel_fd(predecessor->channel), SHUT_RDWR);
     return false;
 }
 
 void handover_tell(struct handover *handover, const char *what)
 {
-    struct predecessor *predecessor, *next;
+    const struct predecessor *predecessor;
     if (handover == NULL)
         return;
-    for (predecessor = LIST_FIRST(&handover->predecessors); predecessor != NULL;
-         predecessor = next) {
-        next = LIST_NEXT(predecessor, link);
+    LIST_FOREACH(predecessor, &handover->predecessors, link)
+    {
         struct json message = channel_compose(what);
         json_number(&message, "generation", (int64_t)handover->gateway->snapshot->generation);
         tell(predecessor, &message, NULL, 0);
@@ -153,12 +153,11 @@ void handover_tell(struct handover *handover, const char *what)
 
 void handover_detach(struct handover *handover, const char *sandbox)
 {
-    struct predecessor *predecessor, *next;
+    const struct predecessor *predecessor;
     if (handover == NULL)
         return;
-    for (predecessor = LIST_FIRST(&handover->predecessors); predecessor != NULL;
-         predecessor = next) {
-        next = LIST_NEXT(predecessor, link);
+    LIST_FOREACH(predecessor, &handover->predecessors, link)
+    {
         struct json message = channel_compose("detach");
         json_text(&message, "sandbox", str_of(sandbox));
         tell(predecessor, &message, NULL, 0);
@@ -168,13 +167,12 @@ void handover_detach(struct handover *handover, const char *sandbox)
 unsigned handover_ask(struct handover *handover, const struct handover_question *question,
                       handover_answer_fn *answer, void *arg)
 {
-    struct predecessor *predecessor, *next;
+    struct predecessor *predecessor;
     unsigned told = 0;
     if (handover == NULL)
         return 0;
-    for (predecessor = LIST_FIRST(&handover->predecessors); predecessor != NULL;
-         predecessor = next) {
-        next = LIST_NEXT(predecessor, link);
+    LIST_FOREACH(predecessor, &handover->predecessors, link)
+    {
         struct json message = channel_compose(question->type);
         json_number(&message, "serial", ++handover->serial);
         json_text(&message, "sandbox", str_of(question->sandbox));
@@ -469,23 +467,33 @@ static void start_new(void *arg)
     set_limit(handover, ready_within_s);
 }
 
-void handover_begin(struct handover *handover)
+/* NULL: nothing keeps it from handing over. */
+static const char *why_not(const struct handover *handover)
 {
     const struct gateway *gateway = handover->gateway;
     if (gateway->retired)
-        log_line("this process has handed over already");
-    else if (gateway->draining)
-        log_line("this process is draining and hands nothing over");
-    else if (handover->stage != STAGE_IDLE)
-        log_line("a hand-over is under way already");
-    else if (handover->starter == NULL)
-        log_line("this process can start no other and hands nothing over");
-    if (gateway->retired || gateway->draining || handover->stage != STAGE_IDLE ||
-        handover->starter == NULL)
+        return "this process has handed over already";
+    if (gateway->draining)
+        return "this process is draining and hands nothing over";
+    if (handover->stage != STAGE_IDLE)
+        return "a hand-over is under way already";
+    if (handover->starter == NULL)
+        return "this process can start no other and hands nothing over";
+    if (getpid() == 1)
+        return "this is process 1, and hands nothing over: with its end everything here would end";
+    return NULL;
+}
+
+void handover_begin(struct handover *handover)
+{
+    const char *why = why_not(handover);
+    if (why != NULL) {
+        log_line("%s", why);
         return;
+    }
     log_line("handing over to a new process");
     handover->stage = STAGE_PAUSING;
-    reload_pause(gateway->reloader, start_new, handover);
+    reload_pause(handover->gateway->reloader, start_new, handover);
 }
 
 /* ---- taking ---- */
@@ -586,10 +594,9 @@ static void on_taken(void *arg)
     handover->calls.serving(handover->calls.arg);
     struct json serving = channel_compose("serving");
     json_number(&serving, "pid", getpid());
-    if (tell(predecessor, &serving, NULL, 0))
-        channel_hear(predecessor->channel, on_predecessor, predecessor);
-    else
+    if (!tell(predecessor, &serving, NULL, 0))
         handover->calls.manager(handover->calls.arg);
+    channel_hear(predecessor->channel, on_predecessor, predecessor);
     attach_thaw(gateway->attach);
     admin_pause(gateway->admin, false);
     if (!is_same(handover, gateway->snapshot->config->sha256))
@@ -657,6 +664,8 @@ struct handover *handover_create(struct gateway *gateway, struct starter *starte
         abort();
     handover->gateway = gateway;
     handover->starter = starter;
+    /* What a predecessor answers may be for the process that was its successor before us. */
+    handover->serial = (int64_t)getpid() << 32;
     LIST_INIT(&handover->predecessors);
     ev_timer_init(&handover->limit, on_limit, 0., 0.);
     ev_timer_init(&handover->last_words, on_last_words, last_words_s, 0.);

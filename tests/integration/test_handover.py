@@ -11,7 +11,8 @@ import threading
 import unittest
 
 from lab import LabCase, main
-from lab.gateway import binary
+from lab.gateway import binary, environment
+from lab.launch import LaunchCase, binary as launch_binary
 from lab.launcher import Launcher
 from lab.talk import PATIENCE_S
 
@@ -272,6 +273,36 @@ class Failing(HandoverCase):
         self.gw.wait_for_stderr(lambda line: "hand-over failed" in line and "ended with 3" in line)
         self.tunnel()
 
+    def test_a_new_process_that_is_killed_at_any_moment_changes_nothing(self):
+        """A little later each time, until one lives long enough to serve; that is the end of both."""
+        program = shutil.copy(binary(), self.path("srt-gateway"))
+        self.lab(program=program)
+        launcher = self.launcher()
+        launcher.attach("box", network={"allowedDomains": ["good.test"], "deniedDomains": []})
+        tunnel, _ = launcher.connect(self.good.authority)
+        os.rename(program, self.path("real"))
+        moment, failures, said = 0.01, 0, ""
+        while "handed over" not in said:
+            self.write("srt-gateway", f'#!/bin/sh\nexec timeout -s KILL {moment} {self.path("real")} "$@"\n')
+            os.chmod(program, 0o755)
+            after = self.gw.stderr_lines()
+            self.gw.send_signal(signal.SIGUSR2)
+            said = self.gw.wait_for_stderr(lambda line: "hand-over failed" in line or "handed over to process" in line, after)
+            if "failed" in said:
+                failures += 1
+                tunnel.send(f"{failures};").expect(f"{failures};")
+                self.assertEqual(launcher.connect(self.good.authority)[1].status, 200)
+                self.assertEqual(launcher.connect("evil.test:443")[1].status, 403)
+                self.assertEqual(launcher.read()["host"], "evil.test")
+                launcher.send({"type": "update", "serial": failures, "network": {"allowedDomains": ["good.test"], "deniedDomains": []}})
+                self.assertEqual(launcher.read()["serial"], failures)
+                self.assertEqual(self.status()["sandboxes"], 1)
+            moment *= 1.3
+        self.assertGreater(failures, 2)
+        self.gw.expect_end()
+        tunnel.expect_eof()
+        self.assertEqual(self.gw.process.wait(PATIENCE_S), 0)
+
     def test_an_address_that_cannot_be_had_changes_nothing(self):
         taken = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(taken.close)
@@ -279,6 +310,18 @@ class Failing(HandoverCase):
         self.gw.write_config(self.configured + f"[listen more]\naddress = 127.0.0.1:{taken.getsockname()[1]}\npolicy = main\n")
         self.gw.wait_for_record(lambda entry: entry["kind"] == "reload" and entry["result"] == "failed")
         self.expect_failure("ended with 71")
+
+    @unittest.skipUnless(os.geteuid() == 0, "a process tree of its own needs root")
+    def test_the_first_process_of_a_container_hands_nothing_over(self):
+        self.lab(wrapper=["unshare", "--pid", "--fork", "--kill-child"])
+        with open(f"/proc/{self.gw.process.pid}/task/{self.gw.process.pid}/children", encoding="ascii") as file:
+            first = int(file.read().split()[0])
+        os.kill(first, signal.SIGUSR2)
+        self.gw.wait_for_stderr(lambda line: "this is process 1" in line)
+        self.tunnel().close()
+        os.kill(first, signal.SIGTERM)
+        self.gw.expect_end()
+        self.assertEqual(self.gw.process.wait(PATIENCE_S), 0)
 
     def test_a_draining_process_hands_nothing_over(self):
         self.lab()
@@ -371,6 +414,25 @@ class Sandboxes(HandoverCase):
         self.gw.expected_status = -signal.SIGKILL
         tunnel.expect_eof()
         self.assertEqual(old.wait(PATIENCE_S), 0)
+
+
+class Inside(LaunchCase):
+    def test_a_command_in_the_fence_notices_nothing(self):
+        good = self.origin("good.test")
+        gw = self.shared_gateway(allow=[good.authority], hosts=[good])
+        loop = ('while read url; do curl -s -o /dev/null -w "%{http_code}\\n" "$url"; done')
+        with subprocess.Popen([launch_binary(), "-s", self.settings(allow=["good.test"]), "--gateway", gw.control, "--policy", "main",
+                               "-c", loop], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=self.work, text=True, bufsize=1,
+                              env=dict(environment(), HOME=self.home)) as command:
+            for _ in range(3):
+                for url, status in ((f"http://{good.authority}/", "200"), ("http://evil.test/", "403")):
+                    command.stdin.write(url + "\n")
+                    self.assertEqual(command.stdout.readline(), status + "\n")
+                gw.hand_over()
+            command.stdin.close()
+            self.assertEqual(command.wait(PATIENCE_S), 0)
+        gw.wait_for_record(lambda entry: entry["kind"] == "detach")
+        self.assertEqual(len({entry["sandbox"] for entry in gw.records("decision")}), 1)
 
 
 class Load(HandoverCase):
