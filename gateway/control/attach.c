@@ -1,6 +1,7 @@
 #include "control/attach.h"
 
 #include "control/desk.h"
+#include "control/foreign.h"
 #include "control/handover.h"
 #include "control/launch.h"
 #include "control/places.h"
@@ -42,17 +43,11 @@ static char *copy(const char *text)
 
 /* ---- the connection ---- */
 
-static void close_foreign(int fd)
-{
-    stream_unlinger(fd);
-    close(fd);
-}
-
 static void close_fds(struct launch *launch)
 {
     for (size_t i = 0; i < launch->fd_count; i++)
         if (launch->fds[i] >= 0)
-            close_foreign(launch->fds[i]);
+            foreign_close(launch->fds[i]);
     launch->fd_count = 0;
 }
 
@@ -544,7 +539,7 @@ static bool take_descriptors(struct launch *launch, struct msghdr *header)
             if (launch->state == LAUNCH_WAITING && launch->fd_count < ATTACH_MAX_LISTENERS) {
                 launch->fds[launch->fd_count++] = fd;
             } else {
-                close_foreign(fd);
+                foreign_close(fd);
                 fits = false;
             }
         }
@@ -588,6 +583,8 @@ static bool read_some(struct launch *launch)
                             .msg_iovlen = 1,
                             .msg_control = control.bytes,
                             .msg_controllen = sizeof(control.bytes)};
+    if (foreign_is_busy()) /* descriptors that come now are thrown away by the kernel */
+        header.msg_controllen = 0;
     ssize_t n = recvmsg(launch->fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return false;

@@ -420,7 +420,7 @@ class Hostile(AttachCase):
                 try:
                     launcher.client().close()
                 except OSError:  # it was shut
-                    self.assertIn("makes us wait", self.gw.stderr())
+                    self.gw.wait_for_stderr(lambda line: "makes us wait" in line)
                     break
                 self.assertEqual(victim.connect(self.good.authority)[1].status, 200)
         finally:
@@ -542,6 +542,30 @@ class Hostile(AttachCase):
         client.close()
         self.assertEqual(launcher.read()["type"], "refused")
         self.still_well()
+
+    def stuck_descriptors(self, count):
+        os.makedirs(self.path("fuse"), exist_ok=True)
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lab", "stuck.py")
+        holder = subprocess.Popen([sys.executable, script, self.path("fuse"), self.control, str(count)], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(holder.communicate)
+        if holder.stdout.readline() != b"sent\n":
+            self.skipTest("no FUSE file system can be mounted here: " + holder.communicate()[1].decode().strip().split("\n")[-1])
+
+    def test_descriptors_whose_close_waits_hold_up_nobody(self):
+        self.lab()
+        self.stuck_descriptors(3)
+        self.gw.wait_for_stderr(lambda line: "was refused" in line and "is not a socket" in line)
+        self.still_well()
+
+    def test_many_descriptors_whose_close_waits_hold_up_no_traffic(self):
+        self.lab()
+        victim = self.launcher()
+        victim.attach("victim")
+        self.stuck_descriptors(100)
+        self.assertEqual(victim.connect(self.good.authority)[1].status, 200)
+        victim.send({"type": "update", "serial": 1, "network": {"allowedDomains": ["other.test"], "deniedDomains": []}})
+        self.assertEqual(victim.read()["type"], "updated")
 
     def test_a_launcher_that_does_not_read_costs_a_bounded_amount(self):
         self.lab()
