@@ -6,6 +6,7 @@
 #include "control/command.h"
 #include "control/deed.h"
 #include "control/desk.h"
+#include "control/handover.h"
 #include "control/reload.h"
 #include "control/tunnels.h"
 #include "filters/filter_set.h"
@@ -150,6 +151,7 @@ static void get_status(const struct admin_request *request)
     json_text(&body, "loaded", str_of(loaded));
     json_text(&body, "last_error", error[0] != '\0' ? str_of(error) : STR_NULL);
     json_bool(&body, "draining", gateway->draining);
+    json_number(&body, "predecessors", (int64_t)handover_predecessors(gateway->handover));
     put_traffic(gateway, &body);
     put_listeners(gateway, &body);
     put_filters(snapshot->filters, &body);
@@ -418,6 +420,9 @@ static void get_metrics(const struct admin_request *request)
     metrics_single(&out, "srt_gateway_audit_healthy", "gauge",
                    "Whether requests are not refused for want of an audit log.",
                    audit_healthy(gateway->audit));
+    metrics_single(&out, "srt_gateway_predecessors", "gauge",
+                   "Processes that handed over to this one and still serve what they had.",
+                   (double)handover_predecessors(gateway->handover));
     metrics_single(&out, "srt_gateway_draining", "gauge", "Whether the gateway is draining.",
                    gateway->draining);
     metrics_process(&out);

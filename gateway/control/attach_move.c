@@ -350,32 +350,23 @@ void attach_end_all(struct attach_server *server)
     }
 }
 
-struct narrowing_told {
-    struct handover *handover;
-    int64_t serial;
-};
-
+/* One at a time: the successor lets its launcher go on only when all have answered. */
 static void on_narrowed(void *arg)
 {
-    struct narrowing_told *told = arg;
-    handover_answer(told->handover, told->serial, true, STR_NULL);
-    free(told);
+    const struct launch *launch = arg;
+    handover_answer(launch->server->gateway->handover, launch->serial, true, STR_NULL);
 }
 
 void attach_narrow(struct attach_server *server, const char *sandbox, struct str network,
                    int64_t serial)
 {
-    struct handover *handover = server->gateway->handover;
     struct launch *launch = find_moved(server, sandbox);
     struct policy *narrowing = NULL;
     struct srt_err err;
     autofree char *text = network.len > 0 ? strndup(network.p, network.len) : NULL;
     if (launch != NULL && terms_narrowing(false, launch->asks, text, &narrowing, &err) == 0) {
-        struct narrowing_told *told = calloc(1, sizeof(*told));
-        if (told == NULL)
-            abort();
-        *told = (struct narrowing_told){handover, serial};
-        sandbox_update(launch->sandbox, narrowing, on_narrowed, told);
+        launch->serial = serial;
+        sandbox_update(launch->sandbox, narrowing, on_narrowed, launch);
         return;
     }
     if (launch != NULL) {
@@ -383,7 +374,7 @@ void attach_narrow(struct attach_server *server, const char *sandbox, struct str
                  err.text);
         launch_end(launch);
     }
-    handover_answer(handover, serial, launch != NULL, STR_NULL);
+    handover_answer(server->gateway->handover, serial, launch != NULL, STR_NULL);
 }
 
 /* ---- their successor ---- */

@@ -11,7 +11,11 @@
 #include "record/json.h"
 #include "session/worker.h"
 
+#include <sys/queue.h>
+
 struct addresses;
+struct poll; /* control/tunnels.c */
+LIST_HEAD(polls, poll);
 struct admin;
 struct attach_server;
 struct desk;
@@ -34,6 +38,7 @@ struct gateway {
     struct attach_server *attach;
     struct admin *admin;
     struct handover *handover; /* NULL: private */
+    struct polls polls;        /* under way */
     struct desk *desk;
     bool draining;
     bool retired; /* another process has taken the place; what is open is served to its end */

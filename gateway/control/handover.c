@@ -127,6 +127,14 @@ static struct predecessor *add_predecessor(struct handover *handover, struct cha
     return predecessor;
 }
 
+size_t handover_predecessors(const struct handover *handover)
+{
+    const struct predecessor *predecessor;
+    size_t count = 0;
+    LIST_FOREACH(predecessor, &handover->predecessors, link) count++;
+    return count;
+}
+
 /* One that does not listen is cut off, which ends its sandboxes there; we hear of it from the loop.
  * False: it was. */
 static bool tell(const struct predecessor *predecessor, struct json *message, const int *fds,

@@ -47,6 +47,9 @@ void handover_free(struct handover *handover); /* NULL is allowed */
 /* USR2. */
 void handover_begin(struct handover *handover);
 
+/* Processes that handed over before us and still serve something. */
+size_t handover_predecessors(const struct handover *handover);
+
 /* ---- taking a place; each returns -1 with `err` when the other gave up ---- */
 
 /* What the new process begins with. Blocks. */

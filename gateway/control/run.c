@@ -10,6 +10,7 @@
 #include "control/notify.h"
 #include "control/reload.h"
 #include "control/starter.h"
+#include "control/tunnels.h"
 #include "control/watch.h"
 #include "record/log.h"
 #include "srt/cleanup.h"
@@ -495,6 +496,7 @@ static void stop(struct run *run)
         workers_stop(gateway->workers);
     handover_free(gateway->handover);
     gateway->handover = NULL;
+    tunnels_forget(gateway);
     admin_free(gateway->admin);
     attach_free(gateway->attach);
     desk_free(gateway->desk);

@@ -7,6 +7,7 @@
 
 /* A question to several processes; the answers are put together as they come. */
 struct poll {
+    LIST_ENTRY(poll) link;
     struct gateway *gateway;
     unsigned waiting;
     struct json elements; /* of an array that is not closed */
@@ -26,7 +27,21 @@ static struct poll *begin(struct gateway *gateway, void *arg)
     poll->gateway = gateway;
     poll->arg = arg;
     poll->waiting = 1; /* our own workers */
+    LIST_INSERT_HEAD(&gateway->polls, poll, link);
     return poll;
+}
+
+static void end(struct poll *poll)
+{
+    LIST_REMOVE(poll, link);
+    json_free(&poll->elements);
+    free(poll);
+}
+
+void tunnels_forget(struct gateway *gateway)
+{
+    while (!LIST_EMPTY(&gateway->polls))
+        end(LIST_FIRST(&gateway->polls));
 }
 
 static struct str elements_of(const struct poll *poll)
@@ -44,8 +59,7 @@ static void one_answered(struct poll *poll)
         poll->cut(poll->arg, poll->id, poll->found);
     else
         handover_answer(poll->gateway->handover, poll->serial, poll->found, elements_of(poll));
-    json_free(&poll->elements);
-    free(poll);
+    end(poll);
 }
 
 static void on_other(void *arg, struct channel_message *message)

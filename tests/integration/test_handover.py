@@ -1,5 +1,6 @@
 """A new process takes the place of a running gateway (USR2), and nobody notices."""
 
+import functools
 import http.client
 import json
 import os
@@ -9,7 +10,9 @@ import socket
 import subprocess
 import threading
 import unittest
+import unittest.mock
 
+import test_packaging
 from lab import LabCase, main
 from lab.gateway import binary, environment
 from lab.launch import LaunchCase, binary as launch_binary
@@ -130,6 +133,7 @@ class Place(HandoverCase):
         listed = json.loads(self.gw.operate("/tunnels"))
         self.assertEqual(sorted(entry["id"] for entry in listed), sorted(ids))
         self.assertEqual({entry["host"] for entry in listed}, {"good.test"})
+        self.assertEqual(self.status()["predecessors"], 3)
         for number in (1, 3):
             self.assertEqual(json.loads(self.gw.operate(f"/tunnels/{ids[number]}/cut", "POST")), {"cut": ids[number]})
             tunnels[number].expect_eof()
@@ -138,6 +142,7 @@ class Place(HandoverCase):
         self.assertIn("error", self.gw.operate(f"/tunnels/{ids[1]}/cut", "POST"))
         self.assertEqual(sorted(entry["id"] for entry in json.loads(self.gw.operate("/tunnels"))), sorted([ids[0], ids[2]]))
         tunnels[0].send("still").expect("still")
+        self.assertEqual(self.status()["predecessors"], 2)
 
     def test_a_kept_connection_gets_its_answer_and_is_told_that_it_was_the_last(self):
         good = self.origin("web.test")
@@ -182,6 +187,21 @@ class Place(HandoverCase):
         self.gw.hand_over()
         self.gw.refused_connect("evil.test:443")
         self.assertFalse(os.path.exists(path))
+
+    def test_the_service_managers_sockets_go_along_and_stay_its_own(self):
+        path = self.path("in.sock")
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.bind(path)
+            sock.listen(16)
+            wrapper = test_packaging.Activation.hand_over(self, "second", sock)
+            with unittest.mock.patch("subprocess.Popen", functools.partial(subprocess.Popen, close_fds=False)):
+                self.lab(listen=f"address = 127.0.0.1:0\npolicy = main\n[listen second]\naddress = unix:{path}\npolicy = main",
+                         wrapper=wrapper)
+        for _ in range(2):
+            self.gw.hand_over()
+            self.assertEqual(self.gw.refused_connect("evil.test:443", listener="second").status, 403)
+        self.gw.stop()
+        self.assertTrue(os.path.exists(path))
 
     def test_rotation_reaches_both(self):
         self.lab()
