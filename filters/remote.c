@@ -392,7 +392,8 @@ static void keep(struct local *local, const struct question *question,
     int64_t ttl_ms = (int64_t)local->filter->cache_ttl_ms;
     if (answer->ttl_ms >= 0 && answer->ttl_ms < ttl_ms)
         ttl_ms = answer->ttl_ms;
-    if (local->cache != NULL && ttl_ms > 0 && answer->verdict != SRT_FILTER_ERROR)
+    if (local->cache != NULL && ttl_ms > 0 &&
+        (answer->verdict == SRT_FILTER_PASS || answer->verdict == SRT_FILTER_DENY))
         verdict_cache_put(local->cache, str_of(question->object),
                           answer->verdict == SRT_FILTER_PASS, answer->reason, now_ms() + ttl_ms);
 }

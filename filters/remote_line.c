@@ -16,7 +16,7 @@ static const struct {
     {"sandbox", REMOTE_SANDBOX}, {"client", REMOTE_CLIENT}, {"policy", REMOTE_POLICY},
     {"front", REMOTE_FRONT},     {"host", REMOTE_HOST},     {"port", REMOTE_PORT},
     {"method", REMOTE_METHOD},   {"path", REMOTE_PATH},     {"body", REMOTE_BODY},
-    {"headers", REMOTE_HEADERS},
+    {"headers", REMOTE_HEADERS}, {"asks", REMOTE_ASKS},
 };
 enum { FIELD_COUNT = sizeof(field_words) / sizeof(field_words[0]) };
 
@@ -94,6 +94,8 @@ static json_t *field_value(const struct srt_filter_request *request, unsigned fi
         return text_value(request->path);
     case REMOTE_BODY:
         return request->body_len < 0 ? json_null() : must(json_integer(request->body_len));
+    case REMOTE_ASKS:
+        return json_boolean(request->asks != 0);
     default:
         return headers_value(request);
     }
@@ -282,14 +284,17 @@ static bool read_verdict(const json_t *object, struct remote_answer *out, struct
     static const struct {
         const char *word;
         enum srt_filter_verdict verdict;
-    } words[] = {{"pass", SRT_FILTER_PASS}, {"deny", SRT_FILTER_DENY}, {"error", SRT_FILTER_ERROR}};
+    } words[] = {{"pass", SRT_FILTER_PASS},
+                 {"allow", SRT_FILTER_ALLOW},
+                 {"deny", SRT_FILTER_DENY},
+                 {"error", SRT_FILTER_ERROR}};
     const char *verdict = json_string_value(json_object_get(object, "verdict"));
     for (size_t i = 0; verdict != NULL && i < sizeof(words) / sizeof(words[0]); i++)
         if (strcmp(words[i].word, verdict) == 0) {
             out->verdict = words[i].verdict;
             return true;
         }
-    srt_err_set(why, "its verdict is none of pass, deny and error");
+    srt_err_set(why, "its verdict is none of pass, allow, deny and error");
     return false;
 }
 

@@ -38,8 +38,9 @@ enum remote_field {
     REMOTE_PATH = 1 << 7,
     REMOTE_BODY = 1 << 8,
     REMOTE_HEADERS = 1 << 9,
-    REMOTE_ALL = (1 << 10) - 1,
-    REMOTE_USUAL = REMOTE_ALL & ~REMOTE_HEADERS,
+    REMOTE_ASKS = 1 << 10, /* the rules ask for an approval */
+    REMOTE_ALL = (1 << 11) - 1,
+    REMOTE_USUAL = REMOTE_ALL & ~(REMOTE_HEADERS | REMOTE_ASKS),
 };
 
 struct remote_hello {

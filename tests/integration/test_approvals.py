@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -87,6 +88,20 @@ class Answering(ApprovalCase):
                          ("approve", self.web.authority, entry["id"], "ok", 1, "operator"))
         self.assertRegex(record["peer"], r"^uid=\d+,pid=\d+$")
         self.pending(0)
+
+    def test_an_answer_arrives_within_50_ms(self):
+        """The fastest of ten: the machine's other work is not the question."""
+        self.lab()
+        took = []
+        for number in range(10):
+            client = self.ask(f"{number}.test:443")
+            entry, = self.pending()
+            start = time.perf_counter()
+            self.gw.operate(f"/pending/{entry['id']}/refuse", "POST")
+            self.assertEqual(self.answer_of(client).status, 403)
+            took.append(time.perf_counter() - start)
+        print(f"\nan answer took {min(took) * 1000:.1f} ms", end=" ", flush=True)
+        self.assertLess(min(took), 0.05)
 
     def test_once_is_once(self):
         self.lab()
@@ -358,12 +373,15 @@ class Limits(ApprovalCase):
         self.assert_refused(self.gw.refused_connect("4.test:443", "second"), 503, "overload")
 
     def test_ten_thousand_wait_and_nobody_else_does(self):
-        """The latency of a good client beside a full waiting room, against its own without one."""
+        """The latency of a good client beside a full waiting room, against its own beside as many who ask nothing."""
         sanitized = "build-asan" in os.environ["SRT_GATEWAY_BIN"] or "build-tsan" in os.environ["SRT_GATEWAY_BIN"]
         count = 2000 if sanitized else 10000
-        count = min(count, int(os.environ.get("SRT_ASKS", count)))
-        self.lab(gateway=f"ask-limit = {count}\nask-limit-each = {count}\nask-timeout = 10m\nmax-connections = 50000",
-                 allow=[])
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        count = min(count, hard - 1000)
+        self.lab(gateway=f"ask-limit = {count}\nask-limit-each = {count}\nask-timeout = 10m\nheader-timeout = 10m\n"
+                         "max-connections = 50000")
         self.command("grant", "--policy", "main", "--for", "1h", self.good.authority)
 
         def latency():
@@ -378,20 +396,18 @@ class Limits(ApprovalCase):
                 medians.append(sorted(took)[50])
             return min(medians)
 
-        alone = latency()
-        waiting = []
         host, port = self.gw.address().rsplit(":", 1)
+        waiting = [socket.create_connection((host, int(port)), PATIENCE_S) for _ in range(count)]
         self.addCleanup(lambda: [sock.close() for sock in waiting])
-        for number in range(count):
-            sock = socket.create_connection((host, int(port)), PATIENCE_S)
+        alone = latency()
+        for number, sock in enumerate(waiting):
             sock.sendall(f"CONNECT h{number}.test:443 HTTP/1.1\r\nHost: h{number}.test:443\r\n\r\n".encode())
-            waiting.append(sock)
         while json.loads(self.gw.operate("/status"))["pending"] < count:
             select.select([], [], [], 0.01)
         self.assert_refused(self.gw.refused_connect("more.test:443"), 503, "overload")
         beside = latency()
-        print(f"\n{count} waiting: median {beside * 1e6:.0f} us beside {alone * 1e6:.0f} us alone", end=" ", flush=True)
-        self.assertLess(beside, 2 * alone + 0.001)
+        print(f"\n{count} waiting: median {beside * 1e6:.0f} us, and {alone * 1e6:.0f} us before they asked", end=" ", flush=True)
+        self.assertLess(beside, 2 * alone + 0.0005)
         self.assertEqual(len(json.loads(self.gw.operate("/pending"))), count)
 
 

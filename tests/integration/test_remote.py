@@ -134,6 +134,35 @@ class Examples(RemoteCase):
         self.assertEqual(len(self.good.requests), 1)
 
 
+class Approving(RemoteCase):
+    """Where the rules ask for an approval, a module can give it."""
+
+    def asked(self, verdict, seen=None):
+        def answer(message, say, _):
+            if seen is not None:
+                seen.append(message["request"]["asks"])
+            say({"id": message["id"], "verdict": verdict, "ttl": 60})
+
+        self.module(answer, hello={"protocol": 1, "phases": ["request"], "fields": ["host", "asks"]})
+        config = self.config(hosts=[self.good], workers=1, policy="default = ask\nfilters = remote", allow=["ruled.test"],
+                             more=f"[filter remote]\nmodule = unix:{self.socket}\ncache-ttl = 60s\n")
+        return self.gateway(config)
+
+    def test_allow_is_an_approval_each_time(self):
+        seen = []
+        gw = self.asked("allow", seen)
+        for number in (1, 2):
+            self.assertEqual(self.send(gw).response().status, 200)
+            self.assertEqual(gw.decision("good.test", number=number)["message"], "approved by a filter")
+        gw.refused_connect("ruled.test:443")
+        self.assertEqual(seen, [True, True, False])
+
+    def test_pass_leaves_the_question_to_people(self):
+        gw = self.asked("pass")
+        body = self.assert_refused(self.send(gw).response(), 403, "ask-refused")
+        self.assertIn("nobody can be asked for it", body["message"])
+
+
 class Asked(RemoteCase):
     def test_what_a_module_sees(self):
         fields = ["sandbox", "client", "policy", "front", "host", "port", "method", "path", "body", "headers"]
@@ -269,11 +298,11 @@ class Hostile(RemoteCase):
 
     def test_answers_that_mean_nothing(self):
         for answer, why in (
-                ({"verdict": "yes"}, "none of pass, deny and error"),
-                ({"verdict": True}, "none of pass, deny and error"),
-                ({"verdict": ["pass"]}, "none of pass, deny and error"),
+                ({"verdict": "yes"}, "none of pass, allow, deny and error"),
+                ({"verdict": True}, "none of pass, allow, deny and error"),
+                ({"verdict": ["pass"]}, "none of pass, allow, deny and error"),
                 ({"verdict": "pass\0"}, "not JSON|none of"),
-                ({}, "none of pass, deny and error"),
+                ({}, "none of pass, allow, deny and error"),
                 ({"verdict": "pass", "unless": "monday"}, "'unless' is not known"),
                 ({"verdict": "pass", "reason": 5}, "its reason is no text"),
                 ({"verdict": "pass", "ttl": "1h"}, "its ttl is no number"),
@@ -426,7 +455,7 @@ class Broken(RemoteCase):
 
     def test_P22_a_module_that_sleeps_aborts_or_returns_garbage(self):
         for what, why in (("sleep", "it did not answer within 500 ms"), ("abort", "closed the connection|Connection reset"),
-                          ("42", "not JSON|not a JSON object"), ("verdict 42", "none of pass, deny and error"), ("garbage", "not JSON")):
+                          ("42", "not JSON|not a JSON object"), ("verdict 42", "none of pass, allow, deny and error"), ("garbage", "not JSON")):
             with self.subTest(what=what):
                 process = self.run_module(what)
                 gw = self.asking("timeout = 500ms" if what == "sleep" else "", workers=2)

@@ -10,6 +10,8 @@ prints a line `NUMBER SANDBOX HOST:PORT` for each request and reads `yes NUMBER`
     timeout          = 10m         ; how long a client waits for the person
     concurrency      = 1000
     breaker-failures = 0           ; a person who does not answer is not a module that is broken
+
+A yes is also the approval that a policy with `default = ask` waits for.
 """
 
 import asyncio
@@ -62,7 +64,7 @@ def hear(line):
     if waiting is None or word not in ("yes", "no"):
         show("say `yes NUMBER` or `no NUMBER`")
     else:
-        waiting({"verdict": "pass"} if word == "yes" else {"verdict": "deny", "reason": "a person said no"})
+        waiting({"verdict": "allow"} if word == "yes" else {"verdict": "deny", "reason": "a person said no"})
 
 
 async def main(path):

@@ -26,7 +26,7 @@ static void a_question_has_what_was_asked_for(void **state)
     assert_text(remote_write_request(&request, REMOTE_ALL),
                 "{\"sandbox\":\"a\",\"client\":null,\"policy\":\"p\",\"front\":\"http\","
                 "\"host\":\"good.test\",\"port\":80,\"method\":\"GET\",\"path\":\"/x?q=\\\"\","
-                "\"body\":5,\"headers\":[[\"X-A\",\"1\"],[\"x-b\",\"\"]]}");
+                "\"body\":5,\"headers\":[[\"X-A\",\"1\"],[\"x-b\",\"\"]],\"asks\":false}");
     assert_text(remote_write_request(&request, REMOTE_HOST | REMOTE_PORT),
                 "{\"host\":\"good.test\",\"port\":80}");
     assert_text(remote_write_request(&request, 0), "{}");
@@ -140,7 +140,7 @@ static void answers(void **state)
                   "", 0);
     assert_answer("{\"id\":7,\"verdict\":\"pass\",\"ttl\":1e300}", SRT_FILTER_PASS, "",
                   INT64_C(366) * 86400 * 1000);
-    static const char no_word[] = "its verdict is none of pass, deny and error";
+    static const char no_word[] = "its verdict is none of pass, allow, deny and error";
     assert_answer("{\"id\":7}", SRT_FILTER_ERROR, no_word, -1);
     assert_answer("{\"id\":7,\"verdict\":\"PASS\"}", SRT_FILTER_ERROR, no_word, -1);
     assert_answer("{\"id\":7,\"verdict\":0}", SRT_FILTER_ERROR, no_word, -1);
