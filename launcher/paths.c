@@ -16,12 +16,12 @@ enum { LINKS_MAX = 40 }; /* as the kernel: more is a loop */
 
 char *path_join(const char *dir, const char *name)
 {
-    size_t dir_len = strcmp(dir, "/") == 0 ? 0 : strlen(dir), name_len = strlen(name);
-    char *joined = malloc(dir_len + 1 + name_len + 1);
+    const char *before = strcmp(dir, "/") == 0 ? "" : dir;
+    char *joined = malloc(strlen(before) + 1 + strlen(name) + 1);
     assert(joined != NULL);
-    memcpy(joined, dir, dir_len);
-    joined[dir_len] = '/';
-    memcpy(joined + dir_len + 1, name, name_len + 1);
+    char *end = stpcpy(joined, before);
+    *end = '/';
+    stpcpy(end + 1, name);
     return joined;
 }
 

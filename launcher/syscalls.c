@@ -264,7 +264,7 @@ static int add_families(scmp_filter_ctx filter, bool by_warden)
 static int add_raw(scmp_filter_ctx filter, bool by_warden)
 {
     return seccomp_rule_add(filter, refusal(EPERM, by_warden), SCMP_SYS(socket), 2,
-                            SCMP_A0(SCMP_CMP_NE, AF_NETLINK),
+                            SCMP_A0(SCMP_CMP_NE, AF_NETLINK, 0),
                             SCMP_A1(SCMP_CMP_MASKED_EQ, 0xf, SOCK_RAW));
 }
 

@@ -55,11 +55,10 @@ static int look_above(int base, char *path, const char **rest)
 int64_t answer_read(struct call *call, int dir_fd, uint64_t address, uint64_t flags)
 {
     char path[PATH_MAX], asked[PATH_MAX], place[PATH_MAX];
-    int base;
+    autoclose int base = -1;
     if (call->ward->mask_count == 0 || call_read_string(call, address, path, sizeof(path)) != 0 ||
         !spot_base(call, dir_fd, path, &base))
         return ANSWER_RUN_IT;
-    autoclose int owned_base = base;
     memcpy(asked, path, strlen(path) + 1);
     const char *rest = "";
     autoclose int fd = look(base, path, flags);
