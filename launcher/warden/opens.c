@@ -277,7 +277,7 @@ int64_t answer_open(struct call *call, const struct table_row *row, const uint64
         return ANSWER_RUN_IT;
     if ((flags & (O_DIRECTORY | O_CREAT)) == O_DIRECTORY ||
         ((flags & (O_CREAT | O_TRUNC)) == 0 && (flags & O_ACCMODE) == O_RDONLY))
-        return answer_read(call, (int)args[0], args[1], flags);
+        return answer_reading(call, (int)args[0], args[1], flags);
     if ((flags & O_DIRECTORY) != 0)
         return -EINVAL; /* as since Linux 6.4; before that a file was made */
     return do_open(call, (int)args[0], args[1], flags, (mode_t)args[3]);

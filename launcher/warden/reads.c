@@ -52,7 +52,7 @@ static int look_above(int base, char *path, const char **rest)
 
 /* Mounts hide; this only tells. So the kernel runs the call whatever is found, and a path that
  * changes meanwhile costs a report and nothing else. */
-int64_t answer_read(struct call *call, int dir_fd, uint64_t address, uint64_t flags)
+int64_t answer_reading(struct call *call, int dir_fd, uint64_t address, uint64_t flags)
 {
     char path[PATH_MAX], asked[PATH_MAX], place[PATH_MAX];
     autoclose int base = -1;
