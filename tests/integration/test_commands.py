@@ -272,6 +272,45 @@ class Operating(LabCase):
         entry = self.gw.records("admin")[0]
         self.assertEqual((entry["action"], entry["result"], entry["peer"].split(":")[0]), ("drain", "ok", "127.0.0.1"))
 
+    def test_config_is_what_is_in_force_with_every_default_and_without_secrets(self):
+        self.lab()
+        secret, digest = "client-secret", "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+        with open(self.gw.config_path, encoding="utf-8") as file:
+            text = file.read()
+        self.gw.reload(text + f"[client one]\ntoken-sha256 = {digest}\npolicy = main\n"
+                              f"[client two]\ntoken-file = {self.write('two.token', secret)}\npolicy = main\n[policy other]\nallow = x.test\n")
+        shown = self.ask("GET", "/config")[1].decode()
+        for line in ("drain-timeout = 2s", "idle-timeout = 900s", "[policy other]", "allow = x.test", "[client two]", f"allow = {self.good.authority}"):
+            self.assertIn(line + "\n", shown)
+        for hidden in (secret, digest, self.token):
+            self.assertNotIn(hidden, shown)
+        self.gw.reload(text + "[gateway]\nidle-timeout = 77s\n")
+        self.assertIn("idle-timeout = 77s\n", self.ask("GET", "/config")[1].decode())
+
+    def test_events_are_the_audit_log_as_it_is_written(self):
+        self.lab()
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(20)
+            sock.connect(self.path("admin.sock"))
+            sock.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            with sock.makefile("rb") as stream:
+                head = b""
+                while not head.endswith(b"\r\n\r\n"):
+                    head += stream.readline()
+                self.assertIn(b"text/event-stream", head)
+                self.gw.refused_connect("evil.test:443")
+                tunnel = self.gw.tunnel(self.good.authority)
+                tunnel.send("x").expect("x").close()
+                self.gw.close_record()
+                heard = []
+                while len(heard) < 3:
+                    line = stream.readline().rstrip(b"\n")
+                    if line.startswith(b"data: "):
+                        heard.append(json.loads(line[6:]))
+                    else:
+                        self.assertIn(line[:1], (b"", b":"))
+        self.assertEqual(heard, self.gw.records())
+
     def test_who_operates_is_recorded(self):
         self.lab()
         self.ask("POST", "/reload", self.token)
