@@ -339,6 +339,27 @@ class Processes(FleetCase):
             self.assertEqual(gw.close_record()["cause"], "drain")
             gw.expect_end()
 
+    def test_what_operators_ask_while_it_stops_leaves_nothing(self):
+        """Questions that are still with the workers at the end; the sanitizer would tell what became of them."""
+        good = self.upstream(name="good.test")
+        config = self.config(allow=[good.authority], hosts=[good]).replace("admin = none", f"admin = {self.path('admin.sock')}")
+        for _ in range(5):
+            gw = self.gateway(config)
+            for _ in range(3):
+                gw.tunnel(good.authority)
+            id = gw.decision()["id"]
+            asking = []
+            for number in range(40):
+                sock = socket.socket(socket.AF_UNIX)
+                sock.connect(self.path("admin.sock"))
+                line = "GET /tunnels" if number % 2 else f"POST /tunnels/{id}/cut"
+                sock.sendall(f"{line} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n".encode())
+                asking.append(sock)
+            gw.stop(signal.SIGINT)
+            for sock in asking:
+                sock.close()
+            os.remove(gw.audit_path)
+
     def test_runs_as_an_ordinary_user(self):
         good = self.upstream(name="good.test")
         gw = self.gateway(allow=[good.authority], hosts=[good], user=self.ordinary_user())
