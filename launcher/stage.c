@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <linux/close_range.h>
 #include <poll.h>
@@ -220,6 +221,26 @@ static void hand_out_listener(int sock, unsigned options)
         close(listener);
 }
 
+/* execvp() says EACCES also when only a directory of PATH could not be searched, such as one of
+ * root's by a user who has its PATH; a shell says that there is no such command. */
+static int exec_error(const char *name, int error)
+{
+    const char *path = getenv("PATH");
+    if (error != EACCES || strchr(name, '/') != NULL || path == NULL)
+        return error;
+    for (;; path++) {
+        char file[PATH_MAX];
+        int len = (int)strcspn(path, ":");
+        int printed = len > 0 ? snprintf(file, sizeof(file), "%.*s/%s", len, path, name)
+                              : snprintf(file, sizeof(file), "%s", name);
+        if (printed > 0 && (size_t)printed < sizeof(file) && access(file, F_OK) == 0)
+            return error;
+        path += len;
+        if (*path == '\0')
+            return ENOENT;
+    }
+}
+
 /* Between fork and execve. `report` closes on success, so silence is success. Waits until process 1
  * has its filter, as nothing may run beside it before. */
 static _Noreturn void become_command(int sock, const struct stage_job *job, int report,
@@ -247,6 +268,7 @@ static _Noreturn void become_command(int sock, const struct stage_job *job, int 
         else if (syscalls_install(job->syscalls, &err) != 0)
             fail(sock, err.text);
         execvp(job->argv[0], job->argv);
+        errno = exec_error(job->argv[0], errno);
     }
     error = errno;
     write_all(report, &error, sizeof(error));

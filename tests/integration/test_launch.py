@@ -129,6 +129,13 @@ class CommandLine(Launch):
         self.assertEqual(self.run_in("/no/such/program").returncode, 127)
         self.assertEqual(self.run_in("no-such-program").returncode, 127)
         self.assertEqual(self.run_in(self.write("not-executable")).returncode, 126)
+        self.write("bin/there")
+        closed = os.path.join(self.top, "closed")
+        os.mkdir(closed)
+        os.chmod(closed, 0 if self.account else 0o755)
+        for word, status in (("no-such-program", 127), ("there", 126), ("true", 0)):  # a directory that cannot be searched is none
+            env = self.environment(PATH=f"{closed}:{self.work}/bin::/usr/bin:/bin")
+            self.assertEqual(self.run_in(word, env=env).returncode, status, word)
         self.assertEqual(self.run_in(self.work).returncode, 126)
 
     def test_U02_arguments_arrive_as_they_are(self):
