@@ -169,6 +169,8 @@ static const struct row rows[] = {
              "weakens address randomisation"),
 };
 
+/* Calls that the filter looks at, such as a plain open, find their row in a few steps. */
+enum { BINARY_TREE = 2 };
 enum { ROW_COUNT = sizeof(rows) / sizeof(rows[0]) };
 
 static const char family_reason[] = "only IPv4, IPv6 and routing netlink have a use here";
@@ -311,6 +313,8 @@ int syscalls_install(unsigned options, struct srt_err *err)
      */
     int result = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS));
     if (result == 0)
+        result = seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, BINARY_TREE);
+    if (result == 0)
         result = add_rows(filter, options, false, false);
     if (result == 0 && (options & SYSCALLS_REPORTED) == 0)
         result = add_rows(filter, options, true, false);
@@ -367,6 +371,8 @@ int syscalls_install_notify(unsigned options, struct srt_err *err)
     if (filter == NULL)
         return srt_err_set(err, "libseccomp cannot make a filter for this architecture");
     int result = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS));
+    if (result == 0)
+        result = seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, BINARY_TREE);
     for (size_t i = 0; i < table_row_count && result == 0; i++)
         if (table_rows[i].only_if == 0 || (table_rows[i].only_if & options) != 0)
             result = add_notify_row(filter, &table_rows[i], options);

@@ -28,32 +28,53 @@ static void caller_forget(struct caller *caller)
 {
     if (caller->tid != 0)
         close(caller->dir);
+    if (caller->tid != 0 && caller->cwd >= 0)
+        close(caller->cwd);
     *caller = (struct caller){.tid = 0};
 }
 
-/* The slot of whoever waits, with an open directory. Signal 0 tells whether a task still lives that
- * had this number when the directory was opened. */
+static struct caller *slot_of(const struct call *call)
+{
+    return &call->ward->callers[call->request->pid % CALLERS];
+}
+
+static bool caller_open(const struct call *call, struct caller *caller)
+{
+    caller_forget(caller);
+    char name[16];
+    snprintf(name, sizeof(name), "%d", (int)call->request->pid);
+    int dir = openat(call->ward->host_proc, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir >= 0)
+        *caller = (struct caller){.tid = (pid_t)call->request->pid, .dir = dir, .cwd = -1};
+    return dir >= 0;
+}
+
+/* The slot of whoever waits. Signal 0 tells whether a task still lives that had this number when
+ * the directory was opened. */
 static struct caller *find_caller(struct call *call)
 {
+    struct caller *caller = slot_of(call);
     if (call->caller != NULL)
-        return call->caller;
-    pid_t tid = (pid_t)call->request->pid;
-    struct caller *caller = &call->ward->callers[(unsigned)tid % CALLERS];
-    if (caller->tid != tid || syscall(SYS_pidfd_send_signal, caller->dir, 0, NULL, 0) != 0) {
-        caller_forget(caller);
-        char name[16];
-        snprintf(name, sizeof(name), "%d", (int)tid);
-        int dir = openat(call->ward->host_proc, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (dir < 0)
-            return NULL;
-        *caller = (struct caller){.tid = tid, .dir = dir};
-    }
+        return caller;
+    bool alive = caller->tid == (pid_t)call->request->pid &&
+                 syscall(SYS_pidfd_send_signal, caller->dir, 0, NULL, 0) == 0;
+    if (!alive && !caller_open(call, caller))
+        return NULL;
     return call->caller = caller;
 }
 
 int call_open_proc(struct call *call, const char *name, int flags)
 {
-    const struct caller *caller = find_caller(call);
+    /* What can be opened in the directory of a task shows that the task lives. */
+    struct caller *caller = slot_of(call);
+    int fd = -1;
+    if (caller->tid == (pid_t)call->request->pid)
+        fd = openat(caller->dir, name, flags | O_CLOEXEC);
+    if (fd >= 0) {
+        call->caller = caller;
+        return fd;
+    }
+    caller = find_caller(call);
     return caller == NULL ? -1 : openat(caller->dir, name, flags | O_CLOEXEC);
 }
 
@@ -141,26 +162,96 @@ void call_umask_changes(struct ward *ward)
     ward->umask_ms = clock_ms();
 }
 
+static void descriptor_name(int fd, char name[32])
+{
+    if (fd == AT_FDCWD)
+        memcpy(name, "cwd", sizeof("cwd"));
+    else
+        snprintf(name, 32, "fd/%d", fd);
+}
+
+static bool look_at_place(int dir, const char *name, int flags, struct call_place *place)
+{
+    struct statx st;
+    if (statx(dir, name, flags | AT_STATX_DONT_SYNC, STATX_INO | STATX_MNT_ID, &st) != 0)
+        return false;
+    *place = (struct call_place){.inode = st.stx_ino,
+                                 .mount = st.stx_mnt_id,
+                                 .major = st.stx_dev_major,
+                                 .minor = st.stx_dev_minor};
+    return true;
+}
+
+/* A directory has one name on one mount, and its number is not given away while it is held open. */
+static bool is_same_place(const struct call_place *a, const struct call_place *b)
+{
+    return a->inode == b->inode && a->mount == b->mount && a->major == b->major &&
+           a->minor == b->minor;
+}
+
+/* To look whether the working directory is where it was costs half of opening it. */
+static int open_working_directory(struct call *call)
+{
+    struct caller *caller = slot_of(call);
+    struct call_place place;
+    if (caller->tid == (pid_t)call->request->pid && caller->cwd >= 0 &&
+        look_at_place(caller->dir, "cwd", 0, &place) && is_same_place(&place, &caller->place)) {
+        call->caller = caller;
+        return caller->cwd;
+    }
+    int fd = call_open_proc(call, "cwd", O_PATH | O_DIRECTORY);
+    if (fd < 0 || call->caller == NULL || !look_at_place(fd, "", AT_EMPTY_PATH, &place))
+        return fd;
+    if (call->caller->cwd >= 0)
+        close(call->caller->cwd);
+    call->caller->place = place;
+    return call->caller->cwd = fd;
+}
+
 int call_open_base(struct call *call, int dir_fd)
 {
-    char name[32] = "cwd";
-    if (dir_fd != AT_FDCWD)
-        snprintf(name, sizeof(name), "fd/%d", dir_fd);
+    if (dir_fd == AT_FDCWD)
+        return open_working_directory(call);
+    char name[32];
+    descriptor_name(dir_fd, name);
     int fd = call_open_proc(call, name, O_PATH | O_DIRECTORY);
     if (fd < 0 && errno == ENOENT)
-        errno = dir_fd == AT_FDCWD ? ENOENT : EBADF;
+        errno = EBADF;
     return fd;
 }
 
-bool call_path_of(struct call *call, int fd, char path[PATH_MAX], struct stat *st)
+static bool is_kept(const struct call *call, int base)
 {
-    char name[32] = "cwd";
-    if (fd != AT_FDCWD)
-        snprintf(name, sizeof(name), "fd/%d", fd);
+    return call->caller != NULL && call->caller->cwd == base;
+}
+
+void call_close_base(const struct call *call, int base)
+{
+    if (base >= 0 && !is_kept(call, base))
+        close(base);
+}
+
+int call_keep_base(const struct call *call, int base)
+{
+    return is_kept(call, base) ? fcntl(base, F_DUPFD_CLOEXEC, 0) : base;
+}
+
+bool call_path_of(struct call *call, int fd, char path[PATH_MAX])
+{
+    char name[32];
+    descriptor_name(fd, name);
     const struct caller *caller = find_caller(call);
     ssize_t len = caller == NULL ? -1 : readlinkat(caller->dir, name, path, PATH_MAX - 1);
     path[len > 0 ? len : 0] = '\0';
-    return path[0] == '/' && fstatat(caller->dir, name, st, 0) == 0;
+    return path[0] == '/';
+}
+
+bool call_stat_of(struct call *call, int fd, struct stat *st)
+{
+    char name[32];
+    descriptor_name(fd, name);
+    const struct caller *caller = find_caller(call);
+    return caller != NULL && fstatat(caller->dir, name, st, 0) == 0;
 }
 
 struct ward_link ward_link_to(int fd)

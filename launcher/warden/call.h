@@ -23,6 +23,12 @@
 struct caller {
     pid_t tid; /* 0 = free */
     int dir;
+    int cwd; /* where its working directory was last, -1 = not known; `place` tells if it still is
+              */
+    struct call_place {
+        uint64_t inode, mount;
+        uint32_t major, minor;
+    } place;
     pid_t inner_pid, inner_tid; /* as the sandbox's own /proc names them */
     mode_t umask;
     int64_t read_ms; /* when its status was read; 0 = never, or it may have changed since */
@@ -40,6 +46,7 @@ struct ward {
     int64_t slow_ms;  /* when srt-launch last had no time to read them */
     uint64_t *masks;  /* the mounts that hide something */
     size_t mask_count;
+    dev_t plain_dev;  /* a file system that is not /proc; 0 = none seen yet */
     int64_t umask_ms; /* when somebody last changed a umask */
     struct caller callers[CALLERS];
 };
@@ -47,7 +54,7 @@ struct ward {
 struct call {
     struct ward *ward;
     const struct seccomp_notif *request;
-    struct caller *caller; /* after call_caller() */
+    struct caller *caller; /* once it is certain that its directory is this caller's */
     bool reported;         /* once is enough */
     bool cuts;             /* truncate(): what is opened is cut to `size` and not given */
     off_t size;
@@ -65,15 +72,20 @@ const struct caller *call_caller(struct call *call);
 /* Somebody is about to change a umask. */
 void call_umask_changes(struct ward *ward);
 /* Where the caller's own descriptor is, and what; false where it has no path. */
-bool call_path_of(struct call *call, int fd, char path[PATH_MAX], struct stat *st);
+bool call_path_of(struct call *call, int fd, char path[PATH_MAX]);
+bool call_stat_of(struct call *call, int fd, struct stat *st);
 bool call_waits(const struct call *call);
 
 /* A terminated string, or exactly `len` bytes, of its memory. */
 int call_read_string(const struct call *call, uint64_t address, char *out, size_t size);
 int call_read_memory(const struct call *call, uint64_t address, void *out, size_t len);
 
-/* The caller's `dir_fd` (AT_FDCWD: its working directory). -1 with errno. */
+/* The caller's `dir_fd` (AT_FDCWD: its working directory), to be given back. -1 with errno. */
 int call_open_base(struct call *call, int dir_fd);
+/* -1 is nothing. */
+void call_close_base(const struct call *call, int base);
+/* The same directory, to keep. Gives `base` back. */
+int call_keep_base(const struct call *call, int base);
 
 /* The path of one of our own descriptors, "" where there is none; the number of bytes. */
 size_t ward_path_of(const struct ward *ward, int fd, char *path, size_t size);

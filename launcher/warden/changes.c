@@ -8,16 +8,22 @@
 #include <string.h>
 #include <sys/stat.h>
 
+static bool may_change(const struct call *call, const char *path)
+{
+    if (judge_is_private(path))
+        return true;
+    struct fence_view view = fence_view(call->ward->law->fence, path);
+    return view.writable || view.fresh != PROTECT_NO_PART;
+}
+
 /* Where a path stands the kernel would say EROFS by its mounts; and where none lies on it because
  * the file was replaced outside, we do. */
 static int64_t judge_path(struct call *call, const struct table_row *row, const char *path)
 {
-    if (judge_is_private(path))
+    if (may_change(call, path))
         return ANSWER_RUN_IT;
-    struct fence_view view = fence_view(call->ward->law->fence, path);
-    if (view.writable || view.fresh != PROTECT_NO_PART)
-        return ANSWER_RUN_IT;
-    judge_report(call, row->operation, path, EROFS, view.write_setting);
+    judge_report(call, row->operation, path, EROFS,
+                 fence_view(call->ward->law->fence, path).write_setting);
     return -EROFS;
 }
 
@@ -26,8 +32,8 @@ static int64_t change_descriptor(struct call *call, const struct table_row *row,
 {
     char path[PATH_MAX];
     struct stat st;
-    if (!call_path_of(call, fd, path, &st) || (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) ||
-        st.st_nlink == 0 || judge_is_stream(&st))
+    if (!call_path_of(call, fd, path) || may_change(call, path) || !call_stat_of(call, fd, &st) ||
+        (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) || st.st_nlink == 0 || judge_is_stream(&st))
         return ANSWER_RUN_IT;
     return judge_path(call, row, path);
 }

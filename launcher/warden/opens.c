@@ -116,6 +116,18 @@ static int64_t open_terminal(struct call *call, const struct spot *spot, int fla
     return errno_of(open(path, flags));
 }
 
+/* File systems do not come and go in the sandbox, so one look at each is enough. */
+static bool is_on_proc(struct ward *ward, const struct spot *spot, dev_t dev)
+{
+    if (ward->plain_dev == dev && dev != 0)
+        return false;
+    bool on_proc = spot_on_proc(spot->dir);
+    struct stat dir;
+    if (!on_proc && fstat(spot->dir, &dir) == 0 && dir.st_dev == dev)
+        ward->plain_dev = dev;
+    return on_proc;
+}
+
 /* What a link of the kernel's leads to has another name than the link. */
 static void report_linked(struct call *call, const struct spot *spot)
 {
@@ -129,9 +141,11 @@ static void report_linked(struct call *call, const struct spot *spot)
 /* `nofollow` is 0 only for the kernel's own links in /proc. Nothing is left to the kernel here: by
  * the time it looks, the path may lead to a guarded file that no mount covers. So nobody gets a
  * terminal for its session by opening it (O_NOCTTY); programs ask with TIOCSCTTY. */
-static int64_t open_existing(struct call *call, const struct spot *spot, int flags, mode_t type,
-                             dev_t device, int nofollow)
+static int64_t open_existing(struct call *call, const struct spot *spot, int flags,
+                             const struct stat *st, int nofollow)
 {
+    mode_t type = st->st_mode;
+    dev_t device = st->st_rdev;
     flags &= ~(O_CREAT | O_EXCL);
     if (S_ISDIR(type))
         return -EISDIR;
@@ -141,7 +155,7 @@ static int64_t open_existing(struct call *call, const struct spot *spot, int fla
         return open_waiting(call, spot, flags, nofollow);
     /* By this name it may be changed, and where the name has become a link meanwhile it is not
      * followed. */
-    if (S_ISREG(type) && nofollow != 0 && !spot_on_proc(spot->dir) &&
+    if (S_ISREG(type) && nofollow != 0 && !is_on_proc(call->ward, spot, st->st_dev) &&
         fence_view(call->ward->law->fence, spot->path).writable) {
         autoclose int fd = openat(spot->dir, spot->name, flags | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
         return fd < 0 ? -errno : give(call, fd, (uint64_t)flags);
@@ -207,7 +221,7 @@ static int64_t open_once(struct call *call, struct spot *spot, int flags, mode_t
     if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL))
         return -EEXIST;
     if (!S_ISLNK(st.st_mode)) {
-        int64_t result = open_existing(call, spot, flags, st.st_mode, st.st_rdev, O_NOFOLLOW);
+        int64_t result = open_existing(call, spot, flags, &st, O_NOFOLLOW);
         *again = result == -ENOENT || result == -ELOOP;
         return result;
     }
@@ -218,7 +232,7 @@ static int64_t open_once(struct call *call, struct spot *spot, int flags, mode_t
         snprintf(own, sizeof(own), "/proc/%d", call_caller(call)->inner_pid);
         if (!path_within(spot->path, own) || fstatat(spot->dir, spot->name, &st, 0) != 0)
             return -EACCES;
-        return open_existing(call, spot, flags, st.st_mode, st.st_rdev, 0);
+        return open_existing(call, spot, flags, &st, 0);
     }
     char target[PATH_MAX];
     ssize_t len = readlinkat(spot->dir, spot->name, target, sizeof(target) - 1);

@@ -65,6 +65,7 @@ int64_t answer_reading(struct call *call, int dir_fd, uint64_t address, uint64_t
     int error = fd < 0 ? ENOENT : 0;
     if (fd < 0 && errno == ENOENT)
         fd = look_above(base, path, &rest);
+    call_close_base(call, base);
     struct stat st;
     if (fd < 0 || !is_hidden(call->ward, fd, place) || fstat(fd, &st) != 0)
         return ANSWER_RUN_IT;

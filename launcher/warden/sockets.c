@@ -52,8 +52,7 @@ static int64_t aim_at_path(struct call *call, const char *path, struct sockaddr_
     struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS};
     *held = (int)syscall(SYS_openat2, base, path, &how, sizeof(how));
     int error = errno;
-    if (base >= 0)
-        close(base);
+    call_close_base(call, base);
     if (*held < 0)
         return -error;
     char real[PATH_MAX];

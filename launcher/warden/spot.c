@@ -34,12 +34,6 @@ struct walk {
     char rest[2 * PATH_MAX];
 };
 
-static void close_base(int base)
-{
-    if (base >= 0)
-        close(base);
-}
-
 static int walk_to(struct walk *walk, int next)
 {
     if (next < 0)
@@ -109,8 +103,10 @@ int spot_walk(struct call *call, int base, const char *path)
 {
     struct walk walk = {.call = call, .at = base};
     if (path[0] == '/') {
-        close_base(base);
+        call_close_base(call, base);
         walk.at = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    } else {
+        walk.at = call_keep_base(call, base);
     }
     if (walk.at < 0)
         return -1;
@@ -142,13 +138,13 @@ int spot_walk(struct call *call, int base, const char *path)
 static int open_dir(struct call *call, int base, const char *path)
 {
     if (path[0] == '\0')
-        return base;
+        return call_keep_base(call, base);
     struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
                            .resolve = RESOLVE_NO_MAGICLINKS};
     int fd = (int)syscall(SYS_openat2, base, path, &how, sizeof(how));
     if (fd >= 0 || (errno != ELOOP && errno != ENOENT)) {
         int error = errno;
-        close_base(base);
+        call_close_base(call, base);
         errno = error;
         return fd;
     }
@@ -162,18 +158,28 @@ static int open_dir(struct call *call, int base, const char *path)
     return fd;
 }
 
+/* The kernel tells the path of a working directory faster than that of a descriptor. */
+static void path_of_dir(const struct ward *ward, int dir, char path[PATH_MAX])
+{
+    if (fchdir(dir) != 0 || syscall(SYS_getcwd, path, PATH_MAX) <= 0 || path[0] != '/')
+        ward_path_of(ward, dir, path, PATH_MAX);
+}
+
 static void describe(const struct ward *ward, struct spot *spot)
 {
     char dir[PATH_MAX];
-    ward_path_of(ward, spot->dir, dir, sizeof(dir));
-    snprintf(spot->path, sizeof(spot->path), "%s/%s", strcmp(dir, "/") == 0 ? "" : dir, spot->name);
+    path_of_dir(ward, spot->dir, dir);
+    size_t len = strcmp(dir, "/") == 0 ? 0 : strlen(dir);
+    memcpy(spot->path, dir, len);
+    spot->path[len] = '/';
+    memcpy(spot->path + len + 1, spot->name, strlen(spot->name) + 1);
 }
 
 int spot_find(struct call *call, int base, const char *path, struct spot *spot)
 {
     spot_close(spot);
     if (path[0] == '\0') {
-        close_base(base);
+        call_close_base(call, base);
         return -ENOENT;
     }
     size_t end = strlen(path);
@@ -184,7 +190,7 @@ int spot_find(struct call *call, int base, const char *path, struct spot *spot)
         start--;
     spot->slash = path[end] == '/';
     if (end - start > NAME_MAX) {
-        close_base(base);
+        call_close_base(call, base);
         return -ENAMETOOLONG;
     }
     if (path[start] == '/')
@@ -193,7 +199,7 @@ int spot_find(struct call *call, int base, const char *path, struct spot *spot)
     spot->name[end - start] = '\0';
     char parent[PATH_MAX];
     if (start >= sizeof(parent)) {
-        close_base(base);
+        call_close_base(call, base);
         return -ENAMETOOLONG;
     }
     memcpy(parent, path, start);
