@@ -75,6 +75,8 @@ static enum outcome judge_again(const struct history_record *record, const struc
                                 .path = str_of(record->path),
                                 .now = (int64_t)time(NULL)};
     enum outcome outcome = chain_judge(&chain, &question, decision);
+    if (decision->asks != 0)
+        decision->ask_why = "a request waits for it";
     struct approved approved;
     struct addr addr;
     if (outcome == OUTCOME_ALLOWED && record->addr != NULL &&

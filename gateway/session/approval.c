@@ -355,12 +355,19 @@ static bool came_by(const struct session *session, const void *id)
     return session_is_tunnel(session) && strcmp(session->request.approval.grant, id) == 0;
 }
 
+static bool is_over(const struct grant *grant, const void *now)
+{
+    return grant_is_over(grant, *(const int64_t *)now);
+}
+
 static bool run_change(struct errand *errand)
 {
     const struct grant_change *change = errand->data;
     struct worker *worker = errand->worker;
     struct grants *grants = change->sandbox != NULL ? &change->sandbox->grants : &worker->grants;
     if (change->grant != NULL) {
+        const int64_t now = (int64_t)ev_now(worker->loop);
+        grants_remove_if(grants, is_over, &now); /* nobody tells a worker that a time is over */
         grants_put(grants, change->grant);
     } else {
         grants_remove(grants, change->id);
