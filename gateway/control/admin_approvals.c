@@ -3,6 +3,7 @@
 #include "config/value.h"
 #include "control/attach.h"
 #include "control/desk.h"
+#include "control/granting.h"
 #include "dns/target.h"
 #include "srt/cleanup.h"
 
@@ -128,7 +129,7 @@ void get_grants(const struct admin_request *request)
 {
     struct json body = {0};
     json_array_open(&body, NULL);
-    desk_write_grants(request->gateway->desk, &body);
+    granting_write(desk_granting(request->gateway->desk), &body);
     json_array_close(&body);
     answer_json(request->client, &body);
 }
@@ -291,8 +292,8 @@ void post_grant(const struct admin_request *request)
 
 void post_revoke(const struct admin_request *request)
 {
-    const enum desk_result result =
-        desk_revoke(request->gateway->desk, request->id, admin_peer(request->client));
+    const enum desk_result result = granting_revoke(desk_granting(request->gateway->desk),
+                                                    request->id, admin_peer(request->client));
     if (result != DESK_DONE) {
         admin_refuse(request->client, 404, "there is no such grant");
         return;

@@ -6,6 +6,7 @@
 #include "control/command.h"
 #include "control/deed.h"
 #include "control/desk.h"
+#include "control/granting.h"
 #include "control/handover.h"
 #include "control/reload.h"
 #include "control/tunnels.h"
@@ -119,7 +120,7 @@ static void put_traffic(const struct gateway *gateway, struct json *body)
     json_number(body, "workers", workers_count(gateway->workers));
     json_number(body, "sandboxes", (int64_t)attach_count(gateway->attach));
     json_number(body, "pending", (int64_t)desk_waiting(gateway->desk));
-    json_number(body, "grants", (int64_t)desk_grants(gateway->desk));
+    json_number(body, "grants", (int64_t)desk_granting(gateway->desk)->table.count);
     json_number(body, "connections", (int64_t)stats.connections_open);
     json_number(body, "connections_total", (int64_t)stats.connections_total);
     json_number(body, "tunnels", (int64_t)stats.tunnels_open);
@@ -409,7 +410,7 @@ static void get_metrics(const struct admin_request *request)
     metrics_single(&out, "srt_gateway_pending_requests", "gauge",
                    "Requests that wait for an approval.", (double)desk_waiting(gateway->desk));
     metrics_single(&out, "srt_gateway_grants", "gauge", "Grants in force.",
-                   (double)desk_grants(gateway->desk));
+                   (double)desk_granting(gateway->desk)->table.count);
     metrics_single(&out, "srt_gateway_accept_pauses_total", "counter",
                    "Times that accepting paused because descriptors had run out.",
                    (double)stats.accept_pauses);

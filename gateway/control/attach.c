@@ -2,6 +2,7 @@
 
 #include "control/desk.h"
 #include "control/foreign.h"
+#include "control/granting.h"
 #include "control/handover.h"
 #include "control/launch.h"
 #include "control/places.h"
@@ -126,7 +127,7 @@ static void on_detached(void *arg)
     struct launch *launch = arg;
     struct gateway *gateway = launch->server->gateway;
     bool private = launch->private;
-    desk_forget(gateway->desk, launch->name);
+    granting_forget(desk_granting(gateway->desk), launch->name);
     if (!launch->moved)
         record_life(launch, "detach", NULL);
     launch_free(launch);

@@ -2,7 +2,7 @@
 
 #include <time.h>
 
-static void put_time(struct json *json, const char *key, int64_t ms)
+void deed_time(struct json *json, const char *key, int64_t ms)
 {
     char text[64];
     time_t seconds = (time_t)(ms / 1000);
@@ -29,7 +29,7 @@ void deed_record(struct gateway *gateway, const struct deed *deed)
     json_text(&fields, "request", str_of(deed->request));
     json_text(&fields, "grant", str_of(deed->grant));
     if (deed->limited)
-        put_time(&fields, "until", deed->until_ms);
+        deed_time(&fields, "until", deed->until_ms);
     else
         json_none(&fields, "until");
     if (deed->waiting != DEED_WAITS_NOBODY)

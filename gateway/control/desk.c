@@ -3,8 +3,8 @@
 #include "control/admin.h"
 #include "control/attach.h"
 #include "control/deed.h"
+#include "control/granting.h"
 #include "filters/chain.h"
-#include "srt/cleanup.h"
 
 #include <assert.h>
 #include <ev.h>
@@ -12,11 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/queue.h>
-#include <sys/random.h>
-#include <time.h>
-
-enum { GRANTS_MAX = 10000, GRANTS_EACH_MAX = 1000 };
-static const double expiry_look_s = 10;
 
 /* One request that waits. */
 struct waiter {
@@ -58,8 +53,7 @@ struct desk {
     void *waiters;              /* tree, by ticket */
     void *askers;               /* tree */
     size_t waiting;
-    struct grants grants; /* all of them */
-    ev_timer expiry;
+    struct granting granting;
 };
 
 /* ---- small things ---- */
@@ -75,17 +69,6 @@ static char *copy(const char *text)
 static int64_t now_ms(const struct desk *desk)
 {
     return (int64_t)(ev_now(desk->gateway->loop) * 1000.);
-}
-
-static void put_time(struct json *json, const char *key, int64_t ms)
-{
-    char text[64];
-    time_t seconds = (time_t)(ms / 1000);
-    struct tm utc;
-    gmtime_r(&seconds, &utc);
-    size_t len = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
-    snprintf(text + len, sizeof(text) - len, ".%03dZ", (int)(ms % 1000));
-    json_text(json, key, str_of(text));
 }
 
 static int compare_inquiries(const void *a, const void *b)
@@ -224,7 +207,7 @@ static void put_missing(unsigned missing, struct json *json)
 static void put_inquiry(const struct inquiry *inquiry, struct json *json)
 {
     json_text(json, "id", str_of(inquiry->id));
-    put_time(json, "ts", inquiry->since_ms);
+    deed_time(json, "ts", inquiry->since_ms);
     json_text(json, "sandbox", str_of(inquiry->sandbox));
     json_text(json, "client", str_of(inquiry->client));
     json_text(json, "listener", str_of(inquiry->listener));
@@ -237,7 +220,7 @@ static void put_inquiry(const struct inquiry *inquiry, struct json *json)
     json_number(json, "port", inquiry->port);
     json_text(json, "rule", str_of(inquiry->rule));
     json_number(json, "waiting", (int64_t)inquiry->waiting);
-    put_time(json, "until", inquiry->until_ms);
+    deed_time(json, "until", inquiry->until_ms);
     put_missing(missing_of(inquiry), json);
     put_rules(inquiry, json);
 }
@@ -427,7 +410,8 @@ static unsigned hear_grants(const struct desk *desk, const struct ask *ask, bool
                                         .policy = ask->policy != NULL ? ask->policy : "",
                                         .target = ask->target};
             const struct grant *grant =
-                name != NULL ? grants_find(&desk->grants, &about, now_ms(desk) / 1000) : NULL;
+                name != NULL ? grants_find(&desk->granting.table, &about, now_ms(desk) / 1000)
+                             : NULL;
             if (grant == NULL)
                 continue;
             *refused |= grant->refuses;
@@ -519,96 +503,6 @@ static void on_ask_ended(void *arg, const struct srt_filter_ticket *ticket, enum
 
 /* ---- answers ---- */
 
-static void make_grant_id(struct desk *desk, char out[GRANT_ID_LEN + 1])
-{
-    static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-    enum { TIME_DIGITS = 10 };
-    uint8_t random[GRANT_ID_LEN];
-    uint64_t ms = (uint64_t)now_ms(desk);
-    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
-        abort();
-    for (int i = TIME_DIGITS - 1; i >= 0; i--, ms >>= 5)
-        out[i] = digits[ms & 31];
-    for (int i = TIME_DIGITS; i < GRANT_ID_LEN; i++)
-        out[i] = digits[random[i] & 31];
-    out[GRANT_ID_LEN] = '\0';
-}
-
-struct counting {
-    const struct grant *like;
-    size_t count;
-};
-
-static void count_same(const struct grant *grant, void *arg)
-{
-    struct counting *counting = arg;
-    counting->count +=
-        grant->scope == counting->like->scope && strcmp(grant->name, counting->like->name) == 0;
-}
-
-static bool has_room(const struct desk *desk, const struct grant *grant)
-{
-    struct counting counting = {.like = grant};
-    grants_each(&desk->grants, count_same, &counting);
-    return desk->grants.count < GRANTS_MAX && counting.count < GRANTS_EACH_MAX;
-}
-
-static bool is_over(const struct grant *grant, const void *now)
-{
-    return grant_is_over(grant, *(const int64_t *)now);
-}
-
-/* The workers see by themselves that a time is over; they need not be told. */
-static void drop_expired(struct desk *desk)
-{
-    const int64_t now = now_ms(desk) / 1000;
-    grants_remove_if(&desk->grants, is_over, &now);
-    if (desk->grants.count == 0)
-        ev_timer_stop(desk->gateway->loop, &desk->expiry);
-}
-
-static struct sandbox *sandbox_of(const struct grant *grant, void *owner)
-{
-    return grant->scope == GRANT_SANDBOX && owner != NULL ? attach_sandbox(owner) : NULL;
-}
-
-/* Puts it in force. An older one about the same gives way, in the workers as well. */
-static enum desk_result keep(struct desk *desk, struct grant *grant, void *owner)
-{
-    struct sandbox *sandbox = sandbox_of(grant, owner);
-    if (grant->scope == GRANT_SANDBOX && sandbox == NULL)
-        return DESK_UNKNOWN; /* it is ending */
-    drop_expired(desk);
-    if (!has_room(desk, grant))
-        return DESK_FULL;
-    make_grant_id(desk, grant->id);
-    grant->since_ms = now_ms(desk);
-    grants_put(&desk->grants, grant);
-    workers_grant(desk->gateway->workers, sandbox, grant);
-    if (!ev_is_active(&desk->expiry)) {
-        ev_timer_set(&desk->expiry, expiry_look_s, expiry_look_s);
-        ev_timer_start(desk->gateway->loop, &desk->expiry);
-    }
-    return DESK_DONE;
-}
-
-static void put_grant(const struct grant *grant, struct json *json)
-{
-    json_text(json, "id", str_of(grant->id));
-    json_text(json, "verdict", grant->refuses ? STR("refuse") : STR("approve"));
-    json_text(json, "target", str_of(grant->target));
-    json_text(json, "for", str_of(grant_scope_word(grant->scope)));
-    json_text(json, "name", grant->scope == GRANT_POLICY ? STR_NULL : str_of(grant->name));
-    json_text(json, "policy", grant->policy[0] != '\0' ? str_of(grant->policy) : STR_NULL);
-    json_text(json, "by", grant->by == GRANT_BY_OPERATOR ? STR("operator") : STR("launcher"));
-    json_text(json, "peer", str_of(grant->who));
-    put_time(json, "since", grant->since_ms);
-    if (grant->until != 0)
-        put_time(json, "until", grant->until * 1000);
-    else
-        json_none(json, "until");
-}
-
 /* Yes or no to everybody who waits for it. */
 static size_t settle(struct desk *desk, struct inquiry *inquiry, bool approves, unsigned voice,
                      const char *peer)
@@ -657,19 +551,13 @@ static void put_answer(const struct inquiry *inquiry, const struct desk_answer *
     put_missing(missing_of(inquiry), out);
     json_text(out, "grant", grant != NULL ? str_of(grant->id) : STR_NULL);
     if (grant != NULL && grant->until != 0)
-        put_time(out, "until", grant->until * 1000);
+        deed_time(out, "until", grant->until * 1000);
     else
         json_none(out, "until");
     json_text(out, "policy", str_of(inquiry->policy));
     char line[TARGET_TEXT_MAX + 16];
     snprintf(line, sizeof(line), "%s = %s", answer->approves ? "allow" : "deny", inquiry->target);
     json_text(out, "rule", str_of(line));
-}
-
-/* Rounded up: a grant is not over before its time. */
-static int64_t until_of(const struct desk *desk, uint64_t for_ms)
-{
-    return for_ms == 0 ? 0 : (now_ms(desk) + (int64_t)for_ms + 999) / 1000;
 }
 
 enum desk_result desk_answer(struct desk *desk, const struct desk_answer *answer, struct json *out)
@@ -685,10 +573,11 @@ enum desk_result desk_answer(struct desk *desk, const struct desk_answer *answer
         grant = inquiry->about;
         grant.by = answer->owner != NULL ? GRANT_BY_LAUNCHER : GRANT_BY_OPERATOR;
         grant.refuses = !answer->approves;
-        grant.until = until_of(desk, answer->for_ms);
+        grant.until = granting_until(&desk->granting, answer->for_ms);
         grant.who = answer->peer;
         assert(grant.until != 0 || grant.scope == GRANT_SANDBOX);
-        result = keep(desk, &grant, inquiry->owner); /* before the answer, for those behind it */
+        result = granting_keep(&desk->granting, &grant,
+                               inquiry->owner); /* before the answer, for those behind it */
     }
     struct deed deed = {.action = answer->approves ? "approve" : "refuse",
                         .peer = answer->peer,
@@ -737,8 +626,8 @@ enum desk_result desk_grant(struct desk *desk, struct grant *grant, uint64_t for
                             struct json *out)
 {
     grant->by = GRANT_BY_OPERATOR;
-    grant->until = until_of(desk, for_ms);
-    enum desk_result result = keep(desk, grant, owner);
+    grant->until = granting_until(&desk->granting, for_ms);
+    enum desk_result result = granting_keep(&desk->granting, grant, owner);
     if (result != DESK_DONE)
         return result;
     size_t count = 0;
@@ -763,77 +652,9 @@ enum desk_result desk_grant(struct desk *desk, struct grant *grant, uint64_t for
                                               .until_ms = grant->until * 1000,
                                               .waiting = (int64_t)count,
                                               .result = grant->refuses ? "refuse" : "approve"});
-    put_grant(grant, out);
+    granting_put(grant, out);
     json_number(out, "answered", (int64_t)count);
     return DESK_DONE;
-}
-
-struct search {
-    const char *id;
-    const struct grant *found;
-};
-
-static void look_for(const struct grant *grant, void *arg)
-{
-    struct search *search = arg;
-    if (strcmp(grant->id, search->id) == 0)
-        search->found = grant;
-}
-
-static void end_grant(struct desk *desk, const struct grant *grant, const char *peer,
-                      const char *action)
-{
-    void *owner = grant->scope == GRANT_SANDBOX
-                      ? attach_find(desk->gateway->attach, grant->name, NULL)
-                      : NULL;
-    struct sandbox *sandbox = sandbox_of(grant, owner);
-    char id[GRANT_ID_LEN + 1];
-    memcpy(id, grant->id, sizeof(id));
-    deed_record(desk->gateway, &(struct deed){.action = action,
-                                              .peer = peer,
-                                              .by = peer != NULL ? "operator" : NULL,
-                                              .target = grant->target,
-                                              .scope = grant_scope_word(grant->scope),
-                                              .name = grant->name,
-                                              .policy = grant->policy,
-                                              .grant = id,
-                                              .waiting = DEED_WAITS_NOBODY,
-                                              .result = "ok"});
-    if (grant->scope != GRANT_SANDBOX || sandbox != NULL)
-        workers_revoke(desk->gateway->workers, sandbox, id);
-    grants_remove(&desk->grants, id);
-}
-
-enum desk_result desk_revoke(struct desk *desk, struct str id, const char *peer)
-{
-    char text[GRANT_ID_LEN + 1] = "";
-    struct search search = {.id = text};
-    if (id.len == GRANT_ID_LEN)
-        memcpy(text, id.p, GRANT_ID_LEN);
-    drop_expired(desk);
-    grants_each(&desk->grants, look_for, &search);
-    if (search.found == NULL) {
-        deed_record(desk->gateway, &(struct deed){.action = "revoke",
-                                                  .peer = peer,
-                                                  .by = "operator",
-                                                  .grant = text[0] != '\0' ? text : NULL,
-                                                  .waiting = DEED_WAITS_NOBODY,
-                                                  .result = "not-found"});
-        return DESK_UNKNOWN;
-    }
-    end_grant(desk, search.found, peer, "revoke");
-    return DESK_DONE;
-}
-
-static bool is_of_sandbox(const struct grant *grant, const void *name)
-{
-    return grant->scope == GRANT_SANDBOX && strcmp(grant->name, name) == 0;
-}
-
-/* Its inquiries have ended before: the workers say so, in order. */
-void desk_forget(struct desk *desk, const char *sandbox)
-{
-    grants_remove_if(&desk->grants, is_of_sandbox, sandbox);
 }
 
 void desk_retire(struct desk *desk)
@@ -845,31 +666,6 @@ void desk_retire(struct desk *desk)
         tell_operators(desk, inquiry, "overtaken", NULL);
         close_inquiry(desk, inquiry);
     }
-}
-
-struct orphans {
-    struct desk *desk;
-    const struct grant **list;
-    size_t count;
-};
-
-static void pick_orphan(const struct grant *grant, void *arg)
-{
-    struct orphans *orphans = arg;
-    if (grant->policy[0] != '\0' &&
-        snapshot_policy(orphans->desk->gateway->snapshot, grant->policy) == NULL)
-        orphans->list[orphans->count++] = grant;
-}
-
-void desk_on_reload(struct desk *desk)
-{
-    autofree const struct grant **list = calloc(desk->grants.count + 1, sizeof(struct grant *));
-    if (list == NULL)
-        abort();
-    struct orphans orphans = {desk, list, 0};
-    grants_each(&desk->grants, pick_orphan, &orphans);
-    for (size_t i = 0; i < orphans.count; i++)
-        end_grant(desk, list[i], NULL, "revoke");
 }
 
 /* ---- lists ---- */
@@ -885,17 +681,9 @@ void desk_write_pending(const struct desk *desk, struct json *out)
     }
 }
 
-static void write_grant(const struct grant *grant, void *arg)
+struct granting *desk_granting(struct desk *desk)
 {
-    json_object_open(arg, NULL);
-    put_grant(grant, arg);
-    json_object_close(arg);
-}
-
-void desk_write_grants(struct desk *desk, struct json *out)
-{
-    drop_expired(desk);
-    grants_each(&desk->grants, write_grant, out);
+    return &desk->granting;
 }
 
 size_t desk_waiting(const struct desk *desk)
@@ -903,19 +691,7 @@ size_t desk_waiting(const struct desk *desk)
     return desk->waiting;
 }
 
-size_t desk_grants(const struct desk *desk)
-{
-    return desk->grants.count;
-}
-
 /* ---- life ---- */
-
-static void on_expiry(struct ev_loop *loop, ev_timer *timer, int events)
-{
-    (void)loop;
-    (void)events;
-    drop_expired(timer->data);
-}
 
 struct desk *desk_create(struct gateway *gateway)
 {
@@ -925,8 +701,7 @@ struct desk *desk_create(struct gateway *gateway)
     desk->gateway = gateway;
     desk->asks = (struct workers_asks){on_ask, on_ask_ended, desk};
     TAILQ_INIT(&desk->inquiries);
-    ev_init(&desk->expiry, on_expiry);
-    desk->expiry.data = desk;
+    granting_init(&desk->granting, gateway);
     return desk;
 }
 
@@ -945,7 +720,6 @@ void desk_free(struct desk *desk)
             drop_waiter(desk, TAILQ_FIRST(&inquiry->waiters));
         close_inquiry(desk, inquiry);
     }
-    ev_timer_stop(desk->gateway->loop, &desk->expiry);
-    grants_free(&desk->grants);
+    granting_end(&desk->granting);
     free(desk);
 }

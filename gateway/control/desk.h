@@ -17,6 +17,8 @@
 #include "filters/grants.h"
 #include "session/approval.h"
 
+struct granting;
+
 struct desk *desk_create(struct gateway *gateway);
 /* Only after workers_stop(). NULL is allowed. */
 void desk_free(struct desk *desk);
@@ -49,21 +51,15 @@ enum desk_result desk_answer(struct desk *desk, const struct desk_answer *answer
  * `out` as above. */
 enum desk_result desk_grant(struct desk *desk, struct grant *grant, uint64_t for_ms, void *owner,
                             struct json *out);
-/* `peer` for the record. */
-enum desk_result desk_revoke(struct desk *desk, struct str id, const char *peer);
-
 /* The elements of the array at hand. */
 void desk_write_pending(const struct desk *desk, struct json *out);
-void desk_write_grants(struct desk *desk, struct json *out);
 size_t desk_waiting(const struct desk *desk); /* requests */
-size_t desk_grants(const struct desk *desk);
 
-/* The sandbox of that launcher has ended, and with it what was granted to it. */
-void desk_forget(struct desk *desk, const char *sandbox);
+/* What it has granted (control/granting.h). */
+struct granting *desk_granting(struct desk *desk);
+
 /* Another process has taken the place: who waits is told to come again, and nobody waits here any
  * more. Grants stay behind. */
 void desk_retire(struct desk *desk);
-/* Another configuration is in force: grants under policies that are gone end. */
-void desk_on_reload(struct desk *desk);
 
 #endif

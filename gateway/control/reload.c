@@ -2,6 +2,7 @@
 
 #include "control/addresses.h"
 #include "control/desk.h"
+#include "control/granting.h"
 #include "control/handover.h"
 #include "control/notify.h"
 #include "control/watch.h"
@@ -291,7 +292,7 @@ static void on_committed(void *arg)
     }
     snapshot_release(gateway->snapshot);
     gateway->snapshot = reloader->next;
-    desk_on_reload(gateway->desk);
+    granting_on_reload(desk_granting(gateway->desk));
     reloader->next = NULL;
     if (!reloader->quiet) {
         finish(reloader, RELOAD_APPLIED);
