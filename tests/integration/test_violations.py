@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import socket
 import subprocess
 import time
 import unittest
@@ -305,6 +306,117 @@ for i in range(1000):
         self.assertNotIn("\ndeny x", result.stderr.split("<sandbox_violations>")[1])
 
 
+class Sockets(Told):
+    def agent(self):
+        """An ssh agent of the user's, with one key."""
+        path = os.path.join(self.top, "agent.sock")
+        key = os.path.join(self.top, "key")
+        self.own()
+        agent = subprocess.Popen(["ssh-agent", "-D", "-a", path], stdout=subprocess.DEVNULL, **self.popen_args())
+        self.addCleanup(agent.wait)
+        self.addCleanup(agent.terminate)
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "of the test", "-f", key], check=True,
+                       stdin=subprocess.DEVNULL, **self.popen_args())
+        end = time.monotonic() + 20
+        while not os.path.exists(path) and time.monotonic() < end:
+            time.sleep(0.01)
+        subprocess.run(["ssh-add", "-q", key], check=True, env=self.environment(SSH_AUTH_SOCK=path), **self.popen_args())
+        return path
+
+    def test_ssh_agent_that_is_named_and_one_that_is_not(self):
+        path = self.agent()
+        self.network["allowUnixSockets"] = [path]
+        result, violations = self.told("ssh-add", "-l", env=self.environment(SSH_AUTH_SOCK=path))
+        self.assertRan(result)
+        self.assertIn("of the test", result.stdout)
+        self.assertEqual(violations, [])
+        self.network["allowUnixSockets"] = [os.path.join(self.top, "other.sock")]
+        result, violations = self.told("ssh-add", "-l", env=self.environment(SSH_AUTH_SOCK=path))
+        self.assertNotEqual(result.returncode, 0)
+        record, = violations
+        self.assertEqual((record["kind"], record["operation"], record["path"], record["errno"], record["setting"], record["comm"]),
+                         ("unix-socket", "connect", path, "EPERM", "network.allowUnixSockets", "ssh-add"))
+
+    def test_container_engine_beside_a_named_socket(self):
+        engine = os.path.join(self.top, "docker.sock")
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(engine)
+            os.chmod(engine, 0o777)
+            server.listen()
+            self.network["allowUnixSockets"] = [os.path.join(self.top, "agent.sock")]
+            result, violations = self.told("curl", "-sS", "--unix-socket", engine, "http://localhost/info")
+            self.assertNotEqual(result.returncode, 0)
+            self.assertEqual(self.pairs(violations), {("connect", engine)})
+            self.network["allowUnixSockets"] = [engine]
+            result, violations = self.told_python(
+                f"import socket; s = socket.socket(socket.AF_UNIX); s.connect({engine!r}); print('in')")
+            self.assertEqual(result.stdout, "in\n")
+            self.assertEqual(violations, [])
+            self.assertIn("docker.sock", result.stderr)  # the warning: whoever has it has the machine
+
+    def test_address_that_is_swapped_while_it_is_judged(self):
+        servers = []
+        for name in ("yes.sock", "no!.sock"):
+            server = socket.socket(socket.AF_UNIX)
+            server.bind(os.path.join(self.work, name))
+            os.chmod(os.path.join(self.work, name), 0o777)
+            server.listen(4096)
+            server.setblocking(False)
+            servers.append(server)
+            self.addCleanup(server.close)
+        self.network["allowUnixSockets"] = ["yes.sock"]
+        result = self.run_in("/usr/bin/env", "python3", "-c", """
+import ctypes, socket, threading, time
+libc = ctypes.CDLL(None)
+address = ctypes.create_string_buffer(b'\\1\\0yes.sock\\0', 110)
+over, won = False, 0
+def swap():
+    while not over:
+        ctypes.memmove(ctypes.addressof(address) + 2, b'no!', 3); ctypes.memmove(ctypes.addressof(address) + 2, b'yes', 3)
+threading.Thread(target=swap).start()
+end = time.monotonic() + 3
+while time.monotonic() < end:
+    s = socket.socket(socket.AF_UNIX); s.setblocking(False)
+    won += libc.connect(s.fileno(), address, 110) == 0
+    s.close()
+over = True
+print(won > 0)
+""")
+        self.assertEqual(result.stdout, "True\n", result.stderr)
+        with self.assertRaises(BlockingIOError):
+            servers[1].accept()
+
+
+class Loads(Told):
+    def test_renames_and_links_by_many_processes(self):
+        """As `stress-ng --rename --link --dir --chmod` does, and the tree is what it would be without a fence."""
+        program = """
+import os, sys
+def work(n):
+    os.mkdir(str(n)); os.chdir(str(n))
+    for i in range(400):
+        with open('a', 'w') as f: f.write('%d\\n' % i)
+        os.link('a', 'l%d' % (i % 7)); os.rename('a', 'b'); os.chmod('b', 0o600 | i % 8); os.symlink('b', 's')
+        os.mkdir('d'); os.rename('b', 'd/c'); os.rename('d', 'e'); os.truncate('e/c', 1); os.utime('e/c', (i, i))
+        os.rename('e/c', 'last'); os.rmdir('e'); os.unlink('s'); os.unlink('l%d' % (i % 7))
+children = []
+for n in range(4):
+    pid = os.fork()
+    if pid == 0:
+        work(n); os._exit(0)
+    children.append(pid)
+sys.exit(any(os.waitpid(pid, 0)[1] for pid in children))
+"""
+        result, violations = self.told_python(program, timeout=300)
+        self.assertRan(result)
+        self.assertEqual(violations, [])
+        for n in range(4):
+            folder = os.path.join(self.work, str(n))
+            self.assertEqual(os.listdir(folder), ["last"])
+            st = os.stat(os.path.join(folder, "last"))
+            self.assertEqual((st.st_size, st.st_mode & 0o777, st.st_mtime, st.st_nlink), (1, 0o607, 399, 1))
+
+
 class Documented(Told):
     def test_transcripts_come_out_as_they_are_printed(self):
         script = os.path.join(os.path.dirname(os.path.dirname(TOOLS)), "..", "docs", "transcripts")
@@ -313,7 +425,7 @@ class Documented(Told):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
-both(globals(), Calls, Lines)
+both(globals(), Calls, Lines, Sockets, Loads)
 
 if __name__ == "__main__":
     unittest.main()
