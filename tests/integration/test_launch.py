@@ -510,11 +510,6 @@ class Life(Launch):
         """Every fourth of them killed at some moment of its life."""
         m = self.marker()
 
-        def sockets():
-            with open("/proc/net/unix") as unix, open("/proc/net/tcp") as tcp:
-                return len(unix.readlines()), len([line for line in tcp if " 0A " in line])
-
-        before = sockets()
         for number in range(40 if self.account else 12):
             process = self.start("/bin/sh", "-c", f"sleep {m} & exit 3", stdin=subprocess.DEVNULL)
             if number % 4 == 0:
@@ -525,7 +520,6 @@ class Life(Launch):
                 self.assertEqual(process.wait(30), 3)
             process.communicate()
         self.assertTrue(until(lambda: not alive(m) and not alive(self.programs)))
-        self.assertTrue(until(lambda: sockets()[0] <= before[0] + 5 and sockets()[1] <= before[1] + 5))  # others live here too
 
     def test_N25_kill_of_the_launcher_ends_everything(self):
         m = self.marker()
