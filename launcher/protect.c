@@ -171,6 +171,22 @@ bool protect_begins(const struct protect *protect, const char *name)
     return false;
 }
 
+bool protect_next_below(const struct protect *protect, const char *name, size_t *row,
+                        const char **rest, const char **what)
+{
+    for (; *row < ROW_COUNT; (*row)++) {
+        size_t len = strcspn(rows[*row].pattern, "/");
+        if ((protect->groups & 1u << rows[*row].group) == 0 || rows[*row].pattern[len] != '/' ||
+            !component_equal(rows[*row].pattern, len, name, strlen(name)))
+            continue;
+        *rest = rows[*row].pattern + len + 1;
+        *what = groups[rows[*row].group].what;
+        (*row)++;
+        return true;
+    }
+    return false;
+}
+
 /* Whether the path ends before the pattern does, so that protected names lie below it. */
 static bool leads_from(const char *pattern, const char *p)
 {

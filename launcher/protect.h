@@ -29,6 +29,11 @@ const char *protect_match(const struct protect *protect, const char *path, size_
 /* Whether a directory of this name can begin a protected path (".git" of ".git/hooks"). */
 bool protect_begins(const struct protect *protect, const char *name);
 
+/* The next row from `*row` on whose pattern begins with a directory of this name: what follows in
+ * the pattern, and what protects it. False where there is no more. */
+bool protect_next_below(const struct protect *protect, const char *name, size_t *row,
+                        const char **rest, const char **what);
+
 /* Whether the directory holds nothing but a repository's own data: objects, references and their
  * logs, which nobody runs or obeys whatever they are called. There may be very many. */
 bool protect_barren(const char *path);

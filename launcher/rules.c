@@ -400,6 +400,21 @@ static void guard_bare_repository(struct build *build, const struct tree_entry *
     names_add(&build->repositories, dir);
 }
 
+/* A link on the way to protected names: where it leads they are called otherwise. */
+static void guard_behind_link(struct build *build, const struct tree_entry *link)
+{
+    const char *rest, *what;
+    for (size_t row = 0;
+         protect_next_below(&build->fence->protect, link->name, &row, &rest, &what);) {
+        autofree char *path = path_join(link->path, rest);
+        if (path_is_glob(rest))
+            add_glob_below(build, FENCE_DENY_WRITE, link->path, rest, what);
+        else
+            add_place(build, FENCE_DENY_WRITE, path, what);
+    }
+    fence_add(build->fence, FENCE_KEEP, link->path, PATH_SYMLINK, "protected: its name");
+}
+
 static bool on_protected_candidate(void *context, const struct tree_entry *entry)
 {
     struct search *search = context;
@@ -427,6 +442,8 @@ static bool on_protected_candidate(void *context, const struct tree_entry *entry
         fence_add(build->fence, FENCE_DENY_WRITE, entry->path, PATH_FILE, "protected: git link");
     else if (entry->type == PATH_DIR && protect_begins(&build->fence->protect, entry->name))
         fence_add(build->fence, FENCE_KEEP, entry->path, PATH_DIR, "protected: its name");
+    else if (entry->type == PATH_SYMLINK && protect_begins(&build->fence->protect, entry->name))
+        guard_behind_link(build, entry);
     else if (entry->type == PATH_FILE && strcmp(entry->name, "HEAD") == 0)
         guard_bare_repository(build, entry);
     return true;

@@ -249,6 +249,19 @@ class Writes(Fence):
         os.symlink("/nonexistent/x", os.path.join(self.work, ".zshrc"))
         self.attack("for f in .bashrc .zshrc; do ln -sf /tmp/evil $f; rm $f; rn $f x; echo x > $f; done; true")
 
+    def test_F07_directories_of_protected_names_that_are_links(self):
+        for name in ("dot/claude/settings.json", "dot/claude/settings.local.json", "dot/claude/commands/x", "store/HEAD",
+                     "store/config", "store/hooks/x", "store/modules/m/config", "store/modules/m/hooks/x", "dot/config/git/config"):
+            self.write(name)
+        for link, target in ((".claude", "dot/claude"), (".git", "store"), (".config", "dot/config")):
+            os.symlink(target, os.path.join(self.work, link))
+        self.attack("for f in dot/claude/settings.json dot/claude/settings.local.json dot/claude/settings.new.json"
+                    " dot/claude/commands/x dot/claude/commands/y dot/claude/agents/x dot/config/git/config store/config"
+                    " store/hooks/x store/hooks/y store/modules/m/config store/modules/m/hooks/x store/commondir; do"
+                    " mkdir -p $(dirname $f) 2>/dev/null && echo x >> $f; rm -f $f; echo x > new; rn new $f; rm -f new; done;"
+                    " for l in .claude .git .config; do rm -f $l; rn $l x; ln -sfn /tmp $l; done; rn dot d; rn dot/claude c;"
+                    " rn store s; true")
+
     def test_F17_single_file(self):
         self.write("f")
         self.write("g")
