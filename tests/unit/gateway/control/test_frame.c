@@ -103,6 +103,52 @@ static void an_update_message_is_read(void **state)
     attach_message_free(&message);
 }
 
+static void a_launcher_may_say_that_it_answers_and_answer(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json;
+        bool approves, keeps;
+    } rows[] = {
+        {"{\"type\":\"answer\",\"id\":\"7\",\"verdict\":\"approve\",\"for\":\"once\"}", true,
+         false},
+        {"{\"type\":\"answer\",\"id\":\"7\",\"verdict\":\"refuse\",\"for\":\"sandbox\"}", false,
+         true},
+    };
+    struct attach_message message;
+    struct srt_err err;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_int_equal(read_text(&message, rows[i].json, &err), 0);
+        assert_int_equal(message.type, ATTACH_ANSWER);
+        assert_string_equal(message.id, "7");
+        assert_int_equal(message.approves, rows[i].approves);
+        assert_int_equal(message.keeps, rows[i].keeps);
+        attach_message_free(&message);
+    }
+    assert_int_equal(read_text(&message, ATTACH, &err), 0);
+    assert_false(message.asks);
+    attach_message_free(&message);
+    assert_int_equal(read_text(&message,
+                               "{\"type\":\"attach\",\"version\":1,\"name\":\"a\",\"ask\":true,"
+                               "\"listeners\":[\"proxy\"],\"network\":null}",
+                               &err),
+                     0);
+    assert_true(message.asks);
+    attach_message_free(&message);
+    refused("{\"type\":\"attach\",\"version\":1,\"name\":\"a\",\"ask\":\"tty\","
+            "\"listeners\":[\"proxy\"],\"network\":null}",
+            "\"ask\"");
+    refused("{\"type\":\"answer\",\"verdict\":\"approve\",\"for\":\"once\"}", "\"id\"");
+    refused("{\"type\":\"answer\",\"id\":7,\"verdict\":\"approve\",\"for\":\"once\"}", "\"id\"");
+    refused("{\"type\":\"answer\",\"id\":\"7\",\"verdict\":\"yes\",\"for\":\"once\"}",
+            "\"verdict\"");
+    refused("{\"type\":\"answer\",\"id\":\"7\",\"verdict\":\"approve\",\"for\":\"ever\"}",
+            "\"for\"");
+    refused("{\"type\":\"answer\",\"id\":\"7\",\"verdict\":\"approve\"}", "\"for\"");
+    refused("{\"type\":\"answer\",\"id\":\"7\",\"verdict\":\"approve\",\"for\":\"once\",\"x\":1}",
+            "unknown member");
+}
+
 #define ATTACH_WITH(name, listeners, network)                                       \
     "{\"type\":\"attach\",\"version\":1,\"name\":" name ",\"listeners\":" listeners \
     ",\"network\":" network "}"
@@ -204,6 +250,7 @@ int main(void)
         cmocka_unit_test(a_length_out_of_bounds_is_bad_before_its_bytes_come),
         cmocka_unit_test(an_attach_message_is_read),
         cmocka_unit_test(an_update_message_is_read),
+        cmocka_unit_test(a_launcher_may_say_that_it_answers_and_answer),
         cmocka_unit_test(what_is_not_exactly_a_message_is_refused),
         cmocka_unit_test(a_wrong_update_is_answerable_when_its_serial_is_known),
         cmocka_unit_test(nesting_without_end_is_refused),
