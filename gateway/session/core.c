@@ -326,6 +326,7 @@ int worker_init(struct worker *worker, struct workers *team, unsigned index,
     worker->room.scratch = allocate(RELAY_CHUNK);
     if (pipe2(worker->room.pipe, O_NONBLOCK | O_CLOEXEC) != 0)
         worker->room.pipe[0] = worker->room.pipe[1] = -1; /* bulk is copied, then */
+    (void)fcntl(worker->room.pipe[1], F_SETPIPE_SZ, RELAY_TURN_BYTES);
     worker->answer = allocate(sizeof(*worker->answer));
     worker->approved = allocate(sizeof(*worker->approved));
     worker->http_request = allocate(sizeof(*worker->http_request));

@@ -50,9 +50,9 @@ static size_t copy_some(struct relay_way *way, char *scratch)
     return n;
 }
 
-static size_t splice_some(struct relay_way *way, const int pipe[2])
+static size_t splice_some(struct relay_way *way, const int pipe[2], size_t max)
 {
-    size_t n = stream_splice_in(way->from, pipe[1], RELAY_CHUNK);
+    size_t n = stream_splice_in(way->from, pipe[1], max);
     if (n > 0)
         stream_splice_out(way->to, pipe[0], n);
     return n;
@@ -68,7 +68,8 @@ static size_t pump(struct relay_way *way, const struct relay_room *room)
     size_t moved = move_backlog(way), spliced = 0;
     const bool was_bulk = way->bulk;
     while (way->to->out.len == 0 && moved < RELAY_TURN_BYTES && !way->to->deaf) {
-        size_t n = way->bulk ? splice_some(way, room->pipe) : copy_some(way, room->scratch);
+        size_t n = way->bulk ? splice_some(way, room->pipe, RELAY_TURN_BYTES - moved)
+                             : copy_some(way, room->scratch);
         if (n == 0)
             break;
         spliced += way->bulk ? n : 0;

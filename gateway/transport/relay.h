@@ -2,11 +2,11 @@
  * Carries bytes both ways between two streams until both have ended.
  *
  * Back-pressure: a direction is read only while nothing of it waits to be sent, so at most
- * RELAY_CHUNK bytes of a direction are ever held. FIN and reset are passed on, each way by itself;
- * what was read is delivered before either. The FIN of the way that ends last is left to the close.
- * A turn moves a bounded amount, so that one bulk flow leaves room for the others of its loop. A
- * way that fills a chunk is bulk: it goes on through a pipe, without being copied, until it runs
- * dry. Knows nothing of sessions, policies or timers.
+ * RELAY_CHUNK bytes of a direction are ever held, RELAY_TURN_BYTES of bulk. FIN and reset are
+ * passed on, each way by itself; what was read is delivered before either. The FIN of the way that
+ * ends last is left to the close. A turn moves a bounded amount, so that one bulk flow leaves room
+ * for the others of its loop. A way that fills a chunk is bulk: it goes on through a pipe, without
+ * being copied, until it runs dry. Knows nothing of sessions, policies or timers.
  *
  * Ownership: borrows the streams. Thread: the loop's. Failure: `broken` of a stream, which ends the
  * relay once the tail is delivered.
@@ -43,7 +43,7 @@ void relay_init(struct relay *relay, struct stream *client, struct stream *upstr
 /* What relays of one thread share; between two turns there is nothing in it. */
 struct relay_room {
     char *scratch; /* RELAY_CHUNK bytes */
-    int pipe[2];   /* non-blocking; or -1: everything is copied */
+    int pipe[2];   /* non-blocking, best of RELAY_TURN_BYTES; or -1: everything is copied */
 };
 
 /* Moves what can be moved now. Returns how many bytes moved; look at relay_is_over() afterwards. */
