@@ -70,7 +70,10 @@ class Process:
     def memory_kib(self, what="Rss"):
         total = 0
         for pid in self.tree():
-            text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
+            try:
+                text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
+            except ProcessLookupError:
+                continue  # one that has ended and is not waited for
             total += int(re.search(rf"^{what}:\s+(\d+)", text, re.M)[1])
         return total
 

@@ -708,13 +708,33 @@ void rule_free(struct rule *rule)
     free(gone);
 }
 
+/* Each record and each refusal has one, so it is made without printf. */
+static void append_id(char *out, size_t *len, size_t max, struct str text)
+{
+    size_t n = *len < max ? max - *len : 0;
+    n = text.len < n ? text.len : n;
+    memcpy(out + *len, text.p, n);
+    *len += n;
+    out[*len] = '\0';
+}
+
 const char *rule_id(const struct rule *rule, char out[RULE_ID_MAX])
 {
-    if (rule->extra != NULL && rule->extra->id != NULL)
-        snprintf(out, RULE_ID_MAX, "%s", rule->extra->id);
-    else
-        snprintf(out, RULE_ID_MAX, "%.*s%u%s", RULE_ID_MAX - 16, rule->origin->prefix, rule->number,
-                 rule->origin->suffix);
+    char digits[12], *first = digits + sizeof(digits);
+    size_t len = 0;
+    if (rule->extra != NULL && rule->extra->id != NULL) {
+        append_id(out, &len, RULE_ID_MAX - 1, str_of(rule->extra->id));
+        return out;
+    }
+    uint32_t rest = rule->number;
+    do {
+        *--first = (char)('0' + rest % 10);
+        rest /= 10;
+    } while (rest > 0);
+    append_id(out, &len, RULE_ID_MAX - 16, str_of(rule->origin->prefix));
+    append_id(out, &len, RULE_ID_MAX - 1,
+              (struct str){first, (size_t)(digits + sizeof(digits) - first)});
+    append_id(out, &len, RULE_ID_MAX - 1, str_of(rule->origin->suffix));
     return out;
 }
 

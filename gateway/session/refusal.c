@@ -58,13 +58,18 @@ void refusal_texts(const struct session *session, char *message, size_t message_
 /* A string of RFC 8941 3.3.3: printable ASCII, with backslash and quote escaped. */
 static void append_quoted(struct buf *out, const char *text)
 {
-    buf_append(out, STR("\""));
+    char *room = buf_room(out, 2 * strlen(text) + 2);
+    size_t len = 0;
+    room[len++] = '"';
     for (const char *p = text; *p != '\0'; p++) {
         if (*p == '"' || *p == '\\')
-            buf_append(out, STR("\\"));
-        buf_append(out, *p >= ' ' && *p <= '~' ? (struct str){p, 1} : STR("?"));
+            room[len++] = '\\';
+        room[len++] = *p;
+        if (*p < ' ' || *p > '~')
+            room[len - 1] = '?';
     }
-    buf_append(out, STR("\""));
+    room[len++] = '"';
+    buf_added(out, len);
 }
 
 static const char *policy_word(const struct session *session)

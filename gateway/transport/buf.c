@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SMALLEST = 512 };
+enum { SMALLEST = 512, MOSTLY = 128 /* enough for what is formatted */ };
 
 char *buf_room(struct buf *buf, size_t n)
 {
@@ -54,13 +54,16 @@ void buf_append(struct buf *buf, struct str bytes)
 void buf_printf(struct buf *buf, const char *format, ...)
 {
     va_list args;
+    char *room = buf_room(buf, MOSTLY);
     va_start(args, format);
-    int len = vsnprintf(NULL, 0, format, args);
+    int len = vsnprintf(room, MOSTLY, format, args);
     va_end(args);
     assert(len >= 0);
-    va_start(args, format);
-    vsnprintf(buf_room(buf, (size_t)len + 1), (size_t)len + 1, format, args);
-    va_end(args);
+    if (len >= MOSTLY) {
+        va_start(args, format);
+        vsnprintf(buf_room(buf, (size_t)len + 1), (size_t)len + 1, format, args);
+        va_end(args);
+    }
     buf_added(buf, (size_t)len);
 }
 
