@@ -284,12 +284,13 @@ static void finish_lines(struct audit *audit)
     size_t end = audit->finished, cost = 0;
     for (; end < audit->batch.count && audit->ends[end] <= audit->sent; end++)
         cost += entry_cost(&audit->batch.entries[end]);
-    atomic_fetch_add_explicit(&audit->count, end - audit->finished, memory_order_relaxed);
     atomic_fetch_sub(&audit->queued, cost);
     for (size_t i = audit->finished; i < end; i++)
         tell(audit, &audit->batch.entries[i], true);
-    for (; audit->finished < end; audit->finished++, audit->seq++)
+    for (; audit->finished < end; audit->finished++, audit->seq++) {
         observe(audit, audit->finished);
+        atomic_fetch_add(&audit->count, 1);
+    }
 }
 
 /* Writes on until all is out. False: errno says why not; what is out is accounted for. */
