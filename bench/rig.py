@@ -30,12 +30,14 @@ class Process:
         atexit.register(self.stop)
         if stream is None:
             return
+        said = ""
         for line in getattr(self.child, stream):
+            said += line
             if "ready" in line:
                 self.listeners = dict(re.findall(r"(\w+)=(127\.0\.0\.1:\d+)", line))
                 self.address = "127.0.0.1:" + re.search(r"ready.*?(?:127\.0\.0\.1:| )(\d+)", line)[1]
                 return
-        fail(f"{self.name} did not start")
+        fail(f"{self.name} did not start: {said}")
 
     def tree(self):
         """The process and what descends from it."""
