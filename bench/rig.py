@@ -35,7 +35,8 @@ class Process:
             said += line
             if "ready" in line:
                 self.listeners = dict(re.findall(r"(\w+)=(127\.0\.0\.1:\d+)", line))
-                self.address = "127.0.0.1:" + re.search(r"ready.*?(?:127\.0\.0\.1:| )(\d+)", line)[1]
+                port = re.search(r"ready.*?(?:127\.0\.0\.1:| )(\d+)", line)
+                self.address = f"127.0.0.1:{port[1]}" if port else None
                 return
         fail(f"{self.name} did not start: {said}")
 
