@@ -7,7 +7,7 @@
 #include "control/deed.h"
 #include "control/desk.h"
 #include "control/granting.h"
-#include "control/handover.h"
+#include "control/predecessors.h"
 #include "control/reload.h"
 #include "control/tunnels.h"
 #include "filters/filter_set.h"
@@ -152,7 +152,7 @@ static void get_status(const struct admin_request *request)
     json_text(&body, "loaded", str_of(loaded));
     json_text(&body, "last_error", error[0] != '\0' ? str_of(error) : STR_NULL);
     json_bool(&body, "draining", gateway->draining);
-    json_number(&body, "predecessors", (int64_t)handover_predecessors(gateway->handover));
+    json_number(&body, "predecessors", (int64_t)predecessors_count(gateway->predecessors));
     put_traffic(gateway, &body);
     put_listeners(gateway, &body);
     put_filters(snapshot->filters, &body);
@@ -423,7 +423,7 @@ static void get_metrics(const struct admin_request *request)
                    audit_healthy(gateway->audit));
     metrics_single(&out, "srt_gateway_predecessors", "gauge",
                    "Processes that handed over to this one and still serve what they had.",
-                   (double)handover_predecessors(gateway->handover));
+                   (double)predecessors_count(gateway->predecessors));
     metrics_single(&out, "srt_gateway_draining", "gauge", "Whether the gateway is draining.",
                    gateway->draining);
     metrics_process(&out);

@@ -6,6 +6,7 @@
 #include "control/handover.h"
 #include "control/launch.h"
 #include "control/places.h"
+#include "control/predecessors.h"
 #include "control/terms.h"
 #include "record/log.h"
 #include "srt/cleanup.h"
@@ -159,7 +160,7 @@ void launch_end(struct launch *launch)
         launch_move_to(launch, LAUNCH_DETACHING);
         sandbox_detach(sandbox, on_detached, launch);
         if (!launch->moved)
-            handover_detach(gateway->handover, launch->name);
+            predecessors_detach(gateway->predecessors, launch->name);
         launch_check_frozen(server);
         return;
     }

@@ -2,6 +2,7 @@
 
 #include "control/handover.h"
 #include "control/launch.h"
+#include "control/predecessors.h"
 #include "control/terms.h"
 #include "record/log.h"
 #include "srt/cleanup.h"
@@ -419,11 +420,11 @@ unsigned launch_tell_update(const struct launch *launch)
         abort();
     told->server = launch->server;
     told->sandbox = copy(launch->name);
-    told->waiting =
-        handover_ask(launch->server->gateway->handover,
-                     &(struct handover_question){
-                         .type = "update", .sandbox = launch->name, .parcel = launch->next_network},
-                     on_updated_elsewhere, told);
+    told->waiting = predecessors_ask(
+        launch->server->gateway->predecessors,
+        &(struct predecessors_question){
+            .type = "update", .sandbox = launch->name, .parcel = launch->next_network},
+        on_updated_elsewhere, told);
     if (told->waiting > 0)
         return told->waiting;
     free(told->sandbox);

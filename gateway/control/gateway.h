@@ -21,6 +21,7 @@ struct attach_server;
 struct desk;
 struct ev_loop;
 struct handover;
+struct predecessors;
 struct reloader;
 struct watch;
 
@@ -37,8 +38,9 @@ struct gateway {
     struct reloader *reloader;
     struct attach_server *attach;
     struct admin *admin;
-    struct handover *handover; /* NULL: private */
-    struct polls polls;        /* under way */
+    struct handover *handover; /* NULL: private, and so: */
+    struct predecessors *predecessors;
+    struct polls polls; /* under way */
     struct desk *desk;
     bool draining;
     bool retired; /* another process has taken the place; what is open is served to its end */

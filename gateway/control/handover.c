@@ -6,6 +6,7 @@
 #include "control/deed.h"
 #include "control/desk.h"
 #include "control/notify.h"
+#include "control/predecessors.h"
 #include "control/reload.h"
 #include "control/starter.h"
 #include "control/tunnels.h"
@@ -34,21 +35,6 @@ enum stage {
     STAGE_TAKING,   /* this process is the new one, and not told to go yet */
 };
 
-/* One that has retired before us, and what it was asked and has not answered. */
-struct inquiry {
-    STAILQ_ENTRY(inquiry) link;
-    int64_t serial;
-    handover_answer_fn *answer;
-    void *arg;
-};
-
-struct predecessor {
-    LIST_ENTRY(predecessor) link;
-    struct handover *handover;
-    struct channel *channel;
-    STAILQ_HEAD(, inquiry) inquiries;
-};
-
 struct handover {
     struct gateway *gateway;
     struct starter *starter;
@@ -56,8 +42,6 @@ struct handover {
     struct channel *other; /* the new process, or the old one while its place is taken */
     ev_timer limit;        /* of the stage; once retired, when those that are idle have to go */
     ev_timer last_words;
-    LIST_HEAD(, predecessor) predecessors;
-    int64_t serial; /* of the last inquiry */
 
     /* Of a process that takes a place. */
     int numbering_fd;
@@ -65,139 +49,6 @@ struct handover {
     char sha256[65];
     struct handover_calls calls;
 };
-
-/* ---- those that have retired before us ---- */
-
-static void answer_inquiry(struct predecessor *predecessor, struct inquiry *inquiry,
-                           struct channel_message *message)
-{
-    STAILQ_REMOVE(&predecessor->inquiries, inquiry, inquiry, link);
-    inquiry->answer(inquiry->arg, message);
-    free(inquiry);
-}
-
-/* Nothing that it was asked about is open there any more, or it is not for us to know. */
-static void lose_predecessor(struct predecessor *predecessor)
-{
-    struct inquiry *inquiry;
-    LIST_REMOVE(predecessor, link);
-    channel_free(predecessor->channel);
-    while ((inquiry = STAILQ_FIRST(&predecessor->inquiries)) != NULL)
-        answer_inquiry(predecessor, inquiry, NULL);
-    free(predecessor);
-}
-
-static void hear_answer(struct predecessor *predecessor, struct channel_message *message)
-{
-    struct inquiry *inquiry;
-    STAILQ_FOREACH(inquiry, &predecessor->inquiries, link)
-    if (inquiry->serial == channel_number(message, "serial"))
-        break;
-    if (inquiry != NULL)
-        answer_inquiry(predecessor, inquiry, message);
-}
-
-static void on_predecessor(void *arg, struct channel_message *message)
-{
-    struct predecessor *predecessor = arg;
-    struct handover *handover = predecessor->handover;
-    if (message == NULL) {
-        lose_predecessor(predecessor);
-        return;
-    }
-    const char *sandbox = channel_text(message, "sandbox");
-    const char *text = channel_text(message, "message");
-    if (channel_is(message, "answer"))
-        hear_answer(predecessor, message);
-    else if (channel_is(message, "denial") && sandbox != NULL && text != NULL)
-        attach_pass_denial(handover->gateway->attach, sandbox, str_of(text));
-    else if (channel_is(message, "retired") && handover->calls.manager != NULL)
-        handover->calls.manager(handover->calls.arg);
-}
-
-static struct predecessor *add_predecessor(struct handover *handover, struct channel *channel)
-{
-    struct predecessor *predecessor = calloc(1, sizeof(*predecessor));
-    if (predecessor == NULL)
-        abort();
-    predecessor->handover = handover;
-    predecessor->channel = channel;
-    STAILQ_INIT(&predecessor->inquiries);
-    LIST_INSERT_HEAD(&handover->predecessors, predecessor, link);
-    return predecessor;
-}
-
-size_t handover_predecessors(const struct handover *handover)
-{
-    const struct predecessor *predecessor;
-    size_t count = 0;
-    LIST_FOREACH(predecessor, &handover->predecessors, link) count++;
-    return count;
-}
-
-/* One that does not listen is cut off, which ends its sandboxes there; we hear of it from the loop.
- * False: it was. */
-static bool tell(const struct predecessor *predecessor, struct json *message, const int *fds,
-                 size_t count)
-{
-    if (channel_send(predecessor->channel, message, fds, count, CHANNEL_PATIENCE_MS))
-        return true;
-    (void)shutdown(channel_fd(predecessor->channel), SHUT_RDWR);
-    return false;
-}
-
-void handover_tell(struct handover *handover, const char *what)
-{
-    const struct predecessor *predecessor;
-    if (handover == NULL)
-        return;
-    LIST_FOREACH(predecessor, &handover->predecessors, link)
-    {
-        struct json message = channel_compose(what);
-        json_number(&message, "generation", (int64_t)handover->gateway->snapshot->generation);
-        tell(predecessor, &message, NULL, 0);
-    }
-}
-
-void handover_detach(struct handover *handover, const char *sandbox)
-{
-    const struct predecessor *predecessor;
-    if (handover == NULL)
-        return;
-    LIST_FOREACH(predecessor, &handover->predecessors, link)
-    {
-        struct json message = channel_compose("detach");
-        json_text(&message, "sandbox", str_of(sandbox));
-        tell(predecessor, &message, NULL, 0);
-    }
-}
-
-unsigned handover_ask(struct handover *handover, const struct handover_question *question,
-                      handover_answer_fn *answer, void *arg)
-{
-    struct predecessor *predecessor;
-    unsigned told = 0;
-    if (handover == NULL)
-        return 0;
-    LIST_FOREACH(predecessor, &handover->predecessors, link)
-    {
-        struct json message = channel_compose(question->type);
-        json_number(&message, "serial", ++handover->serial);
-        json_text(&message, "sandbox", str_of(question->sandbox));
-        json_text(&message, "id", str_of(question->id));
-        autoclose int parcel =
-            question->parcel != NULL ? parcel_make(str_of(question->parcel)) : -1;
-        if (!tell(predecessor, &message, &parcel, parcel >= 0))
-            continue;
-        struct inquiry *inquiry = calloc(1, sizeof(*inquiry));
-        if (inquiry == NULL)
-            abort();
-        *inquiry = (struct inquiry){.serial = handover->serial, .answer = answer, .arg = arg};
-        STAILQ_INSERT_TAIL(&predecessor->inquiries, inquiry, link);
-        told++;
-    }
-    return told;
-}
 
 bool handover_denial(struct handover *handover, const char *sandbox, struct str message)
 {
@@ -312,19 +163,6 @@ static void send_offers(struct handover *handover)
         fail(handover, "the new process does not take the listeners");
 }
 
-static bool send_predecessors(struct handover *handover)
-{
-    struct predecessor *predecessor;
-    bool sent = true;
-    LIST_FOREACH(predecessor, &handover->predecessors, link)
-    {
-        struct json message = channel_compose("predecessor");
-        const int fd = channel_fd(predecessor->channel);
-        sent = sent && channel_send(handover->other, &message, &fd, 1, CHANNEL_PATIENCE_MS);
-    }
-    return sent;
-}
-
 /* No launcher is being read, none is written to: what they and their sandboxes are does not
  * change. */
 static void on_frozen(void *arg)
@@ -332,7 +170,8 @@ static void on_frozen(void *arg)
     struct handover *handover = arg;
     struct gateway *gateway = handover->gateway;
     struct json go = channel_compose("go");
-    if (!attach_send(gateway->attach, handover->other) || !send_predecessors(handover)) {
+    if (!attach_send(gateway->attach, handover->other) ||
+        !predecessors_send(gateway->predecessors, handover->other)) {
         json_free(&go);
         fail(handover, "the new process does not take the sandboxes");
         return;
@@ -378,8 +217,7 @@ static void retire(struct handover *handover, int pid)
     record(handover, "ok", NULL);
     struct json message = channel_compose("retired");
     (void)channel_send(handover->other, &message, NULL, 0, CHANNEL_PATIENCE_MS);
-    while (!LIST_EMPTY(&handover->predecessors))
-        lose_predecessor(LIST_FIRST(&handover->predecessors));
+    predecessors_hand_on(gateway->predecessors);
     desk_retire(gateway->desk);
     admin_retire(gateway->admin);
     attach_retire(gateway->attach);
@@ -595,28 +433,18 @@ static void on_taken(void *arg)
 {
     struct handover *handover = arg;
     struct gateway *gateway = handover->gateway;
-    struct predecessor *predecessor = add_predecessor(handover, handover->other);
+    struct channel *giver = handover->other;
     handover->other = NULL;
     handover->stage = STAGE_IDLE;
     claim_paths(gateway);
     handover->calls.serving(handover->calls.arg);
-    struct json serving = channel_compose("serving");
-    json_number(&serving, "pid", getpid());
-    if (!tell(predecessor, &serving, NULL, 0))
-        handover->calls.manager(handover->calls.arg);
-    channel_hear(predecessor->channel, on_predecessor, predecessor);
+    predecessors_succeed(gateway->predecessors, giver, handover->calls.manager,
+                         handover->calls.arg);
     attach_thaw(gateway->attach);
     admin_pause(gateway->admin, false);
     if (!is_same(handover, gateway->snapshot->config->sha256))
-        handover_tell(handover, "reload");
+        predecessors_tell(gateway->predecessors, "reload");
     reload_resume(gateway->reloader);
-}
-
-static void hear_older(struct handover *handover, int fd)
-{
-    struct predecessor *predecessor =
-        add_predecessor(handover, channel_create(handover->gateway->loop, fd));
-    channel_hear(predecessor->channel, on_predecessor, predecessor);
 }
 
 static void on_giver(void *arg, struct channel_message *message)
@@ -631,7 +459,7 @@ static void on_giver(void *arg, struct channel_message *message)
         if (attach_receive(gateway->attach, message, &err) != 0)
             give_up(handover, err.text);
     } else if (channel_is(message, "predecessor") && (fd = channel_take_fd(message)) >= 0) {
-        hear_older(handover, fd);
+        predecessors_add(gateway->predecessors, channel_create(gateway->loop, fd));
     } else if (channel_is(message, "go")) {
         channel_deafen(handover->other);
         workers_commit(gateway->workers, on_taken, handover);
@@ -672,9 +500,6 @@ struct handover *handover_create(struct gateway *gateway, struct starter *starte
         abort();
     handover->gateway = gateway;
     handover->starter = starter;
-    /* What a predecessor answers may be for the process that was its successor before us. */
-    handover->serial = (int64_t)getpid() << 32;
-    LIST_INIT(&handover->predecessors);
     ev_timer_init(&handover->limit, on_limit, 0., 0.);
     ev_timer_init(&handover->last_words, on_last_words, last_words_s, 0.);
     handover->limit.data = handover->last_words.data = handover;
@@ -687,8 +512,6 @@ void handover_free(struct handover *handover)
         return;
     ev_timer_stop(handover->gateway->loop, &handover->limit);
     ev_timer_stop(handover->gateway->loop, &handover->last_words);
-    while (!LIST_EMPTY(&handover->predecessors))
-        lose_predecessor(LIST_FIRST(&handover->predecessors));
     channel_free(handover->other);
     if (handover->numbering_fd > 0)
         close(handover->numbering_fd);

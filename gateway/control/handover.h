@@ -47,9 +47,6 @@ void handover_free(struct handover *handover); /* NULL is allowed */
 /* USR2. */
 void handover_begin(struct handover *handover);
 
-/* Processes that handed over before us and still serve something. */
-size_t handover_predecessors(const struct handover *handover);
-
 /* ---- taking a place; each returns -1 with `err` when the other gave up ---- */
 
 /* What the new process begins with. Blocks. */
@@ -71,24 +68,9 @@ struct handover_calls {
 };
 void handover_stand_by(struct handover *handover, const struct handover_calls *calls);
 
-/* ---- what processes tell each other afterwards ---- */
+/* ---- of a retired process, to its successor (control/predecessors.h is the other way) ---- */
 
-/* `reload` or `reopen`, to all that have retired before us. */
-void handover_tell(struct handover *handover, const char *what);
-void handover_detach(struct handover *handover, const char *sandbox);
-
-/* What those are asked; `answer` runs once for each that was told: with what it said, or with NULL
- * when it has ended. Returns how many that will be. */
-struct handover_question {
-    const char *type;         /* `update`, `tunnels`, `cut` */
-    const char *sandbox, *id; /* or NULL */
-    const char *parcel;       /* or NULL */
-};
-struct channel_message;
-typedef void handover_answer_fn(void *arg, struct channel_message *message);
-unsigned handover_ask(struct handover *handover, const struct handover_question *question,
-                      handover_answer_fn *answer, void *arg);
-/* By a retired one, to its successor. `parcel`: STR_NULL when there is none. */
+/* To what it asked. `parcel`: STR_NULL when there is none. */
 void handover_answer(struct handover *handover, int64_t serial, bool found, struct str parcel);
 
 /* A denial of a sandbox whose launcher the successor has. False: it could not be told. */

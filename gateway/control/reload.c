@@ -3,8 +3,8 @@
 #include "control/addresses.h"
 #include "control/desk.h"
 #include "control/granting.h"
-#include "control/handover.h"
 #include "control/notify.h"
+#include "control/predecessors.h"
 #include "control/watch.h"
 #include "record/log.h"
 #include "srt/cleanup.h"
@@ -251,7 +251,7 @@ static void finish(struct reloader *reloader, enum reload_status status)
     faults_free(&reloader->faults);
     reloader->faults = (struct faults){0};
     if (status == RELOAD_APPLIED)
-        handover_tell(gateway->handover, "reload");
+        predecessors_tell(gateway->predecessors, "reload");
     if (!gateway->draining && !gateway->retired)
         notify_ready();
     reloader->busy = false;

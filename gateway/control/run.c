@@ -8,6 +8,7 @@
 #include "control/desk.h"
 #include "control/handover.h"
 #include "control/notify.h"
+#include "control/predecessors.h"
 #include "control/reload.h"
 #include "control/starter.h"
 #include "control/tunnels.h"
@@ -124,13 +125,13 @@ static void on_signal(struct ev_loop *loop, ev_signal *signal, int events)
     switch (signal->signum) {
     case SIGHUP:
         audit_reopen(gateway->audit);
-        handover_tell(gateway->handover, "reopen");
+        predecessors_tell(gateway->predecessors, "reopen");
         if (!gateway->draining && !gateway->retired)
             reload_request(gateway->reloader, true, NULL, NULL);
         break;
     case SIGUSR1:
         audit_reopen(gateway->audit);
-        handover_tell(gateway->handover, "reopen");
+        predecessors_tell(gateway->predecessors, "reopen");
         break;
     case SIGUSR2:
         handover_begin(gateway->handover);
@@ -495,7 +496,9 @@ static void stop(struct run *run)
     if (gateway->workers != NULL)
         workers_stop(gateway->workers);
     handover_free(gateway->handover);
+    predecessors_free(gateway->predecessors);
     gateway->handover = NULL;
+    gateway->predecessors = NULL;
     tunnels_forget(gateway);
     admin_free(gateway->admin);
     attach_free(gateway->attach);
@@ -548,6 +551,7 @@ static void prepare_handover(struct run *run)
     if (starter == NULL)
         log_line("no hand-over to a new process (USR2) will be possible: %s", err.text);
     run->gateway.handover = handover_create(&run->gateway, starter);
+    run->gateway.predecessors = predecessors_create(&run->gateway);
 }
 
 static int serve(struct run *run)

@@ -2,6 +2,7 @@
 
 #include "control/channel.h"
 #include "control/handover.h"
+#include "control/predecessors.h"
 
 #include <stdlib.h>
 
@@ -108,8 +109,8 @@ void tunnels_list(struct gateway *gateway, tunnels_listed_fn *done, void *arg)
 {
     struct poll *poll = begin(gateway, arg);
     poll->listed = done;
-    poll->waiting += handover_ask(gateway->handover, &(struct handover_question){.type = "tunnels"},
-                                  on_other, poll);
+    poll->waiting += predecessors_ask(
+        gateway->predecessors, &(struct predecessors_question){.type = "tunnels"}, on_other, poll);
     workers_tunnels(gateway->workers, on_listed, poll);
 }
 
@@ -135,8 +136,9 @@ void tunnels_cut(struct gateway *gateway, const char *id, tunnels_cut_fn *done, 
     struct poll *poll = begin(gateway, arg);
     poll->cut = done;
     snprintf(poll->id, sizeof(poll->id), "%s", id);
-    poll->waiting += handover_ask(
-        gateway->handover, &(struct handover_question){.type = "cut", .id = id}, on_other, poll);
+    poll->waiting +=
+        predecessors_ask(gateway->predecessors,
+                         &(struct predecessors_question){.type = "cut", .id = id}, on_other, poll);
     workers_cut(gateway->workers, id, on_cut, poll);
 }
 
