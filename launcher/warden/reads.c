@@ -55,7 +55,7 @@ static int look_above(int base, char *path, const char **rest)
 int64_t answer_reading(struct call *call, int dir_fd, uint64_t address, uint64_t flags)
 {
     char path[PATH_MAX], asked[PATH_MAX], place[PATH_MAX];
-    autoclose int base = -1;
+    int base; /* given back below, not closed: it may be kept for the next call */
     if (call->ward->mask_count == 0 || call_read_string(call, address, path, sizeof(path)) != 0 ||
         !spot_base(call, dir_fd, path, &base))
         return ANSWER_RUN_IT;

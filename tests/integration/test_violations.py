@@ -111,8 +111,11 @@ class Calls(Told):
         self.write("open")
         os.symlink("hidden", os.path.join(self.work, "way"))
         result, violations = self.told("/bin/sh", "-c", "cat hidden/deep/secret; cat key; ls hidden; cat way/secret2; cd hidden;"
-                                       " cat ../key; cat other; cd /; cat open /etc/hostname; exit 3")
+                                       " cat ../key; cat other; cd ..; cat open < open; read x < key; read x < open; echo y > new;"
+                                       " cd /; cat open /etc/hostname; exit 3")
         self.assertEqual(result.returncode, 3)
+        with open(os.path.join(self.work, "new")) as f:
+            self.assertEqual(f.read(), "y\n")
         hidden = os.path.join(self.work, "hidden")
         self.assertEqual(self.pairs(violations), {("read", p) for p in (
             hidden, f"{hidden}/deep/secret", f"{self.work}/key", f"{hidden}/secret2", f"{hidden}/other")})
