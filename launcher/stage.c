@@ -212,7 +212,7 @@ static void hand_out_listener(int sock, unsigned options)
         fail(sock, err.text);
     if (listener < 0 && (options & SYSCALLS_NAMED_SOCKETS) != 0)
         fail(sock, "network.allowUnixSockets is not to be had in a sandbox inside a sandbox");
-    if (syscalls_install(listener < 0 ? options : options | SYSCALLS_REPORTED, &err) != 0)
+    if (listener < 0 && syscalls_install(options, &err) != 0)
         fail(sock, err.text);
     struct stage_message message = {.word = STAGE_LISTENER};
     if (!fds_send(sock, &message, sizeof(message), &listener, listener >= 0 ? 1 : 0))
@@ -241,14 +241,11 @@ static int exec_error(const char *name, int error)
     }
 }
 
-/* Between fork and execve. `report` closes on success, so silence is success. Waits until process 1
- * has its filter, as nothing may run beside it before. */
+/* Between fork and execve. `report` closes on success, so silence is success. Waits at last until
+ * process 1 has its filter, too, as nothing may run beside it before. */
 static _Noreturn void become_command(int sock, const struct stage_job *job, int report,
                                      int filtered)
 {
-    char byte;
-    if (read(filtered, &byte, 1) != 1)
-        _exit(FAILED);
     if (job->own_group) {
         setpgid(0, 0);
         take_terminal(getpid());
@@ -267,6 +264,9 @@ static _Noreturn void become_command(int sock, const struct stage_job *job, int 
             hand_out_listener(sock, job->syscalls);
         else if (syscalls_install(job->syscalls, &err) != 0)
             fail(sock, err.text);
+        char byte;
+        if (read(filtered, &byte, 1) != 1)
+            _exit(FAILED);
         execvp(job->argv[0], job->argv);
         errno = exec_error(job->argv[0], errno);
     }

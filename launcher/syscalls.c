@@ -316,7 +316,7 @@ int syscalls_install(unsigned options, struct srt_err *err)
         result = seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, BINARY_TREE);
     if (result == 0)
         result = add_rows(filter, options, false, false);
-    if (result == 0 && (options & SYSCALLS_REPORTED) == 0)
+    if (result == 0)
         result = add_rows(filter, options, true, false);
     if (result != 0)
         srt_err_set(err, "the system call filter cannot be made: %s", strerror(-result));
@@ -378,6 +378,8 @@ int syscalls_install_notify(unsigned options, struct srt_err *err)
             result = add_notify_row(filter, &table_rows[i], options);
     if (result == 0)
         result = add_rows(filter, options, true, true);
+    if (result == 0)
+        result = add_rows(filter, options, false, false);
     int fd = result == 0 ? load_with_listener(filter) : -1;
     int error = result == 0 ? errno : -result;
     seccomp_release(filter);

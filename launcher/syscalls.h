@@ -19,7 +19,6 @@ enum syscalls_option {
     SYSCALLS_NESTED_USERNS = 1 << 1, /* allowNestedUserNamespaces */
     SYSCALLS_NAMED_SOCKETS = 1 << 2, /* network.allowUnixSockets: the warden connects them */
     SYSCALLS_WATCH_READS = 1 << 3,   /* filesystem.denyRead: what is asked for and hidden is told */
-    SYSCALLS_REPORTED = 1 << 4,      /* refusals are left to syscalls_install_notify() to make */
 };
 
 /* Why a call is refused. */
@@ -34,11 +33,11 @@ struct syscalls_refusal {
 /* Installs it on this thread and its children for ever. Needs no_new_privs. */
 int syscalls_install(unsigned options, struct srt_err *err);
 
-/* A second filter, on the calling thread and its children for ever: calls that can put a name into
- * the tree, and those that change what exists, wait for an answer on the returned descriptor
- * (warden/table.h). So do calls that are refused, but for those that pretend not to exist
- * (ENOSYS), as they are refused to be reported. -2: there is a listener already, as in a sandbox
- * inside a sandbox. */
+/* The same filter with a warden, on the calling thread and its children for ever: calls that can
+ * put a name into the tree, and those that change what exists, wait for an answer on the returned
+ * descriptor (warden/table.h). So do calls that are refused, but for those that pretend not to
+ * exist (ENOSYS), so that they are told about. Nothing is installed when it fails. -2: there is a
+ * listener already, as in a sandbox inside a sandbox. */
 int syscalls_install_notify(unsigned options, struct srt_err *err);
 
 /* Which row refuses a call; false when none does. */
