@@ -104,6 +104,9 @@ struct moved {
 static bool on_moved(void *context, const struct tree_entry *entry)
 {
     struct moved *moved = context;
+    /* What cannot be listed now can be after the move. */
+    if (entry->type == PATH_UNREADABLE)
+        return moved->allowed = false;
     autofree char *path = path_join(moved->to, entry->relative);
     /* What could not be written before the move is guarded by mounts that do not move. */
     if (fence_view(moved->fence, entry->path).writable && !fence_view(moved->fence, path).writable)
@@ -143,7 +146,11 @@ bool judge_change(const struct ward *ward, int fd, char path[PATH_MAX], struct f
         return true;
     if (judge_is_stream(&st))
         return true;
-    ward_path_of(ward, fd, path, PATH_MAX);
+    /* A name that is too long to be told may be a guarded one, and shorter when it is moved. */
+    if (ward_path_of(ward, fd, path, PATH_MAX) == 0) {
+        *view = (struct fence_view){.write_setting = "a path that is too long"};
+        return false;
+    }
     if (path[0] != '/' || judge_is_private(path))
         return true;
     *view = fence_view(ward->law->fence, path);

@@ -33,9 +33,17 @@ static int64_t give(const struct call *call, int fd, uint64_t flags)
     return given < 0 ? -errno : ANSWER_SENT;
 }
 
-/* Opening one end of a FIFO waits for the other: not here, where everybody would wait with it. */
+/* Opening one end of a FIFO waits for the other: not here, where everybody would wait with it. What
+ * is judged to be a FIFO is held, and opened by what holds it: meanwhile the name may have become a
+ * guarded file's, as others are answered, and a link to a descriptor may lead to any file. */
 static int64_t open_waiting(struct call *call, const struct spot *spot, int flags, int nofollow)
 {
+    autoclose int fifo = openat(spot->dir, spot->name, O_PATH | nofollow | O_CLOEXEC);
+    struct stat st;
+    if (fifo < 0 || fstat(fifo, &st) != 0)
+        return -errno;
+    if (!S_ISFIFO(st.st_mode))
+        return -ELOOP;
     pid_t warden = getpid();
     pid_t pid = fork();
     if (pid < 0)
@@ -45,7 +53,8 @@ static int64_t open_waiting(struct call *call, const struct spot *spot, int flag
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != warden)
         _exit(0);
-    int fd = openat(spot->dir, spot->name, flags | nofollow | O_CLOEXEC);
+    int fd =
+        openat(call->ward->host_proc, ward_link_to(fifo).text, (flags & ~O_NOFOLLOW) | O_CLOEXEC);
     if (fd < 0 || give(call, fd, (uint64_t)flags) < 0) {
         struct seccomp_notif_resp answer = {.id = call->request->id,
                                             .error = fd < 0 ? -errno : -EMFILE};
@@ -176,7 +185,7 @@ static int64_t open_existing(struct call *call, const struct spot *spot, int fla
     if (fd < 0)
         return fd;
     if (changes && !judge_change(call->ward, fd, path, &view)) {
-        judge_report(call, "write", path, EROFS, view.write_setting);
+        judge_report(call, "write", path[0] != '\0' ? path : spot->path, EROFS, view.write_setting);
         return -EROFS;
     }
     if ((flags & O_TRUNC) != 0) {

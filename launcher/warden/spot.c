@@ -159,20 +159,24 @@ static int open_dir(struct call *call, int base, const char *path)
 }
 
 /* The kernel tells the path of a working directory faster than that of a descriptor. */
-static void path_of_dir(const struct ward *ward, int dir, char path[PATH_MAX])
+static bool path_of_dir(const struct ward *ward, int dir, char path[PATH_MAX])
 {
-    if (fchdir(dir) != 0 || syscall(SYS_getcwd, path, PATH_MAX) <= 0 || path[0] != '/')
-        ward_path_of(ward, dir, path, PATH_MAX);
+    if (fchdir(dir) == 0 && syscall(SYS_getcwd, path, PATH_MAX) > 0 && path[0] == '/')
+        return true;
+    return ward_path_of(ward, dir, path, PATH_MAX) > 0;
 }
 
-static void describe(const struct ward *ward, struct spot *spot)
+/* A directory whose path is too long to be told cannot be judged by it. */
+static int describe(const struct ward *ward, struct spot *spot)
 {
     char dir[PATH_MAX];
-    path_of_dir(ward, spot->dir, dir);
+    if (!path_of_dir(ward, spot->dir, dir))
+        return -ENAMETOOLONG;
     size_t len = strcmp(dir, "/") == 0 ? 0 : strlen(dir);
     memcpy(spot->path, dir, len);
     spot->path[len] = '/';
     memcpy(spot->path + len + 1, spot->name, strlen(spot->name) + 1);
+    return 0;
 }
 
 int spot_find(struct call *call, int base, const char *path, struct spot *spot)
@@ -207,8 +211,7 @@ int spot_find(struct call *call, int base, const char *path, struct spot *spot)
     spot->dir = open_dir(call, base, parent);
     if (spot->dir < 0)
         return -errno;
-    describe(call->ward, spot);
-    return 0;
+    return describe(call->ward, spot);
 }
 
 int spot_of(struct call *call, int dir_fd, uint64_t address, struct spot *spot)
