@@ -116,11 +116,14 @@ class Tree:
             return path == root or path.startswith(root + "/")
 
         def link_of(entry):
-            path = os.path.normpath(os.path.join(os.path.dirname(self.top), entry))
+            path = os.path.normpath(os.path.join(os.path.dirname(self.top), entry)).replace("//", "/")
             return path if os.path.islink(path) else None
         meant = {key: {land(e) for entry in self.settings[key]
                        for e in (self.matches(entry) if entry.endswith("*") else [entry])}
                  for key in ("denyRead", "denyWrite")}
+        # A pattern that denies writing also means names that come to be.
+        meant["denyWrite"] |= {path for path in self.absent for entry in self.settings["denyWrite"]
+                               if entry.endswith("*") and os.path.basename(path)[0] == entry[-2]}
         plain = {land(e) for e in self.settings["allowWrite"] if not link_of(e)}
         meant["allowWrite"] = set(plain)
         for key in ("allowWrite", "allowRead"):
