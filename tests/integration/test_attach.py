@@ -34,8 +34,12 @@ class Attaching(AttachCase):
         self.lab()
         launcher = self.launcher()
         answer = launcher.attach("npm-1")
+        # And its own program, by each name that it has.
+        program = os.readlink(f"/proc/{self.gw.process.pid}/exe")
+        own = [path for path in answer["protect"] if os.path.realpath(path) == program]
+        self.assertIn(program, own)
         places = {"hide": [self.path(name) for name in ("gateway.ini", "audit.jsonl", "control.sock")],
-                  "protect": [self.path("hosts")]}
+                  "protect": [self.path("hosts"), *own]}
         self.assertEqual(answer, {"type": "attached", "sandbox": "npm-1", "policy": "main", "generation": 1, **places})
         tunnel, answer = launcher.connect(self.good.authority)
         self.assertEqual(answer.status, 200)

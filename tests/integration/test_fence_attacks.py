@@ -14,7 +14,7 @@ from fence import Fence, both
 CAS = "/etc/ssl/certs/ca-certificates.crt"
 
 
-class GatewayInReach(Fence):
+class SharedGateway(Fence):
     """A shared gateway that keeps everything it lives on in a directory where the sandbox may write."""
 
     def setUp(self):
@@ -38,7 +38,7 @@ class GatewayInReach(Fence):
             f"admin = unix:{self.dir}/admin.sock\nadmin-token-file = linked/token\ninclude = conf.d/*.ini\n"
             f"[listen main]\naddress = unix:{self.dir}/proxy.sock\npolicy = main\n"
             f"[client me]\nuid = {uid}\npolicy = main\n"
-            "[client alice]\ntoken-file = secrets/alice\npolicy = main\n")
+            "[client alice]\ntoken-file = secrets/alice\npolicy = main\n" + self.modules())
         self.own()
         self.process = subprocess.Popen([self.gateway, "run", "-c", self.config], stdout=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, text=True, cwd=self.dir, env=self.environment(),
@@ -50,6 +50,9 @@ class GatewayInReach(Fence):
             self.assertTrue(line, self.said)
             self.said += line
         threading.Thread(target=self.process.stderr.read, daemon=True).start()
+
+    def modules(self):
+        return ""
 
     def end(self):
         self.process.terminate()
@@ -73,6 +76,8 @@ class GatewayInReach(Fence):
                       b"Authorization: Bearer an-operator-token-of-some-length\r\n\r\n")
             return b" 200 " in s.recv(100)
 
+
+class GatewayInReach(SharedGateway):
     def test_secrets_of_the_gateway_cannot_be_read(self):
         for disabled in ({}, {"disabled": True}):
             result = self.inside("cd gw; for f in gateway.ini conf.d/policy.ini secrets/* linked/token audit.jsonl; do"
@@ -123,6 +128,31 @@ class GatewayInReach(Fence):
             self.assertLess(time.monotonic(), end)
             time.sleep(0.05)
         self.assertTrue(self.gateway_answers())
+
+
+class ProgramAndModulesInReach(SharedGateway):
+    """What the gateway runs anew at a hand-over, and whom it asks, lies where the sandbox may write, too."""
+
+    def setUp(self):
+        if hasattr(self, "gateway"):
+            self.original = self.gateway
+        super().setUp()
+
+    def modules(self):
+        self.gateway = shutil.copy(self.original, self.dir)
+        listener = socket.socket(socket.AF_UNIX)
+        self.addCleanup(listener.close)
+        listener.bind(f"{self.dir}/module.sock")
+        listener.listen()
+        return f"[filter far]\nmodule = unix:{self.dir}/module.sock\n"
+
+    def test_program_and_modules_cannot_be_exchanged(self):
+        for disabled in ({}, {"disabled": True}):
+            result = self.inside("cd gw; for f in srt-gateway module.sock; do for do in 'echo x >>$f' 'rm -f $f'"
+                                 " 'mv -f $f ../moved' 'ln -sfn /x $f' 'chmod 777 $f'; do"
+                                 " eval \"$do\" 2>/dev/null && echo \"DONE $do $f\"; done; done; true", **disabled)
+            self.assertRan(result)
+            self.assertEqual(result.stdout, "", result.stderr)
 
 
 class Warden(Fence):
@@ -463,7 +493,7 @@ def command_line(pid):
         return ""
 
 
-both(globals(), Life, Surroundings, GatewayInReach, Warden, ProtectedNames, Streams, Tricks)
+both(globals(), Life, Surroundings, GatewayInReach, ProgramAndModulesInReach, Warden, ProtectedNames, Streams, Tricks)
 
 if __name__ == "__main__":
     unittest.main()
