@@ -16,13 +16,14 @@ static enum step tell_refusal(struct session *s)
     return goes_on && !s->client.deaf ? STEP_READ : STEP_LEAVE;
 }
 
-/* The record is there before the client knows; but a log that fails keeps nobody waiting. */
+/* The record is there before the client knows; but a log that fails keeps nobody waiting. The
+ * records of those that are refused for it are written when they can be. */
 enum step enter_refuse(struct session *s)
 {
     if (s->tenure == NULL)
         (void)standing_adopt(s); /* only for the record; the outcome stands */
     end_attempt(s);
-    const uint64_t ticket = ticket_take(s);
+    const uint64_t ticket = s->request.outcome == OUTCOME_AUDIT_FAILURE ? 0 : ticket_take(s);
     if (report_refusal(s, ticket) && ticket != 0)
         return STEP_WAIT;
     ticket_forget(s);
