@@ -683,6 +683,14 @@ class Terminal(Launch):
         """A shell handles a Ctrl-C between two commands itself, in its own way: wait for the second one."""
         self.assertTrue(until(lambda: any(comm(pid) == "sleep" and state(pid) == "S" for pid in alive(marker))))
 
+    def wait_in_front(self, marker):
+        """bash names the job that `fg` continues before it gives it the terminal: a Ctrl-C between the two is bash's."""
+        def in_front(pid):
+            with open(f"/proc/{pid}/stat") as f:
+                of = f.read().rsplit(")", 1)[1].split()
+            return of[0] == "S" and of[2] == of[5]  # its group is the terminal's
+        self.assertTrue(until(lambda: any(comm(pid) == "sleep" and in_front(pid) for pid in alive(marker))))
+
     def test_U05_ctrl_c_ends_the_command_and_the_shell_lives(self):
         self.spawn("/bin/sh -c 'sleep 77530; exit 0'; echo status $?")
         self.wait_asleep("77530")
@@ -712,6 +720,7 @@ class Terminal(Launch):
         self.expect("IN$ ")
         self.type("fg\n")
         self.expect("sleep 77531")
+        self.wait_in_front("77531")
         self.type("\x03")
         self.expect("IN$ ")
         self.assertNotIn("no job control", self.seen)
