@@ -24,7 +24,7 @@ struct asked {
     struct filter_set *set;
     void **locals;
     char reason[256];
-    char edits[512]; /* "set NAME=VALUE;remove NAME;" */
+    const char *edits; /* "set NAME=VALUE;remove NAME;", until the next call */
 };
 
 /* What a request looks like; what is not said is a GET of http://good.test/ at the epoch. */
@@ -36,7 +36,7 @@ struct asking {
     bool opaque;
 };
 
-static char *asked_edits; /* of the call under way */
+static char asked_edits[512]; /* of the last call */
 
 static int note_edit(const char *what, struct srt_filter_text name, struct srt_filter_text value)
 {
@@ -146,8 +146,8 @@ static inline bool passes(struct asked *asked, struct asking asking)
     const struct srt_filter_request request = asked_request(&asking, fields);
     const struct srt_filter_ticket ticket = {1, 0, 1};
     struct srt_filter_ruling ruling = {.size = sizeof(ruling)};
-    asked_edits = asked->edits;
-    asked->edits[0] = '\0';
+    asked->edits = asked_edits;
+    asked_edits[0] = '\0';
     enum srt_filter_verdict verdict =
         asked->set->items[0].module->on_request(asked->locals[0], &request, &ticket, NULL, &ruling);
     snprintf(asked->reason, sizeof(asked->reason), "%s", ruling.reason);
