@@ -181,7 +181,7 @@ def asleep(name):
 expect('> $')
 fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack('HHHH', 33, 111, 0, 0))
 say('stty size\n'); expect('33 111')
-say("trap 'echo re''sized' WINCH\n"); expect('> $')
+say("trap 'echo re''sized' WINCH; echo se''t\n"); expect('set\r')
 fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack('HHHH', 44, 122, 0, 0))
 say('\n'); expect('resized')
 expect('> $')
