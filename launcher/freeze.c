@@ -93,7 +93,8 @@ static bool look(struct processes *all, pid_t root)
             add(all, &process);
     }
     closedir(proc);
-    qsort(all->items, all->count, sizeof(*all->items), by_pid);
+    if (all->count > 0)
+        qsort(all->items, all->count, sizeof(*all->items), by_pid);
     for (size_t i = 0; i < all->count; i++)
         all->items[i].below = is_below(all, &all->items[i], root);
     return true;
