@@ -833,6 +833,7 @@ class WayOut(Launch):
 
     def test_N03_N04_loopback_is_inside_unless_it_is_allowed(self):
         _, result = self.attached("/usr/bin/printenv", "NO_PROXY", "no_proxy")
+        self.assertRan(result)
         self.assertEqual(result.stdout.split(), ["localhost,127.0.0.1,::1"] * 2)
         os.unlink(self.socket_path)
         for entry in ("127.0.0.2:3002", "localhost", "[::1]:80"):
