@@ -20,13 +20,13 @@ def fail(message):
 class Process:
     """A program under test or at one end of it. What it started itself is counted with it."""
 
-    def __init__(self, *command, stream=None, said=subprocess.DEVNULL):
+    def __init__(self, *command, stream=None, said=subprocess.DEVNULL, env=None):
         self.name = pathlib.Path(command[0]).name
         streams = {"stdin": subprocess.DEVNULL, "stdout": said, "stderr": said}
         if stream is not None:
             streams[stream] = subprocess.PIPE
         self.child = subprocess.Popen([str(word) for word in command], text=True, start_new_session=True,
-                                      **streams)
+                                      env=env, **streams)
         atexit.register(self.stop)
         if stream is None:
             return
@@ -97,6 +97,46 @@ def thread_seconds(task):
     return int((task / "schedstat").read_text().split()[0]) / 1e9
 
 
+class Heap:
+    """Counts the allocations of a process that is started with its environment (load/heap.c)."""
+
+    def __init__(self, programs, file):
+        self.library = programs / "bench-heap.so"
+        self.file = file
+        file.write_bytes(bytes(16))
+        self.env = {**os.environ, "LD_PRELOAD": str(self.library), "BENCH_HEAP": str(file)}
+
+    @classmethod
+    def of(cls, programs, file):
+        """None in a build whose sanitizer has a heap of its own."""
+        return cls(programs, file) if (programs / "bench-heap.so").exists() else None
+
+    def counts(self):
+        return struct.unpack("=QQ", self.file.read_bytes())
+
+
+class Calls:
+    """The system calls that a process makes until told to stop, by name; needs strace."""
+
+    def __init__(self, process, file):
+        self.file = file
+        self.tracer = subprocess.Popen(["strace", "-f", "-c", "-U", "name,calls", "-o", file, "-p", str(process.child.pid)],
+                                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        wanted = len(list(pathlib.Path(f"/proc/{process.child.pid}/task").iterdir()))
+        while wanted:  # "strace: Process 1 attached", once for each thread or for all
+            said = self.tracer.stderr.readline().decode()
+            if "attached" not in said:
+                fail(f"strace: {said}")
+            more = re.search(r"with (\d+) threads", said)
+            wanted -= int(more[1]) if more else 1
+
+    def stop(self):
+        self.tracer.send_signal(signal.SIGINT)
+        self.tracer.wait()
+        rows = (line.split() for line in self.file.read_text().splitlines())
+        return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit() and row[0] != "total"}
+
+
 CONFIG = """
 [gateway]
 workers = {workers}
@@ -122,14 +162,15 @@ allow-addresses = 127.0.0.1/32
 class Gateway(Process):
     """With everything on: rules, guard, cached resolution, hello check, JSON audit that is waited for."""
 
-    def __init__(self, build, folder, origin, workers=1, rules=1000, more=""):
+    def __init__(self, build, folder, origin, workers=1, rules=1000, more="", env=None):
         self.folder, self.more = folder, more
         self.port = origin.address.split(":")[1]
         self.named = f"origin.test:{self.port}"
         folder.mkdir()
         (folder / "hosts").write_text("127.0.0.1 origin.test\n")
         self.configure(workers, rules)
-        super().__init__(build / "gateway" / "srt-gateway", "run", "-c", folder / "gateway.ini", stream="stderr")
+        super().__init__(build / "gateway" / "srt-gateway", "run", "-c", folder / "gateway.ini", stream="stderr",
+                         env=env)
 
     def configure(self, workers, rules):
         with open(self.folder / "rules.txt", "w", encoding="ascii") as file:
