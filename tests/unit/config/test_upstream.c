@@ -84,6 +84,23 @@ static void urls_may_leave_things_out(void **state)
         check(upstream_parse_url, &rows[i]);
 }
 
+/* RFC 7617 2 has the first as its example; the others end in each of the three ways. */
+static void credentials_become_a_header(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        {"Aladdin:open sesame", "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="},
+        {"a:\xff\xfe", "Basic YTr//g=="},
+        {"ab:", "Basic YWI6"},
+        {"ab:c~", "Basic YWI6Y34="}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct config_upstream upstream = {0};
+        const char *why;
+        assert_true(upstream_set_credentials(&upstream, str_of(rows[i][0]), &why));
+        assert_string_equal(upstream.authorization, rows[i][1]);
+    }
+}
+
 static void credentials_are_bounded(void **state)
 {
     (void)state;
@@ -109,6 +126,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_file_says_everything),
         cmocka_unit_test(urls_may_leave_things_out),
+        cmocka_unit_test(credentials_become_a_header),
         cmocka_unit_test(credentials_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,104 @@
+#include "launcher/syscalls_rows.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* What was made when this was built is what libseccomp makes of the table now. */
+static void the_baked_filters_are_those_of_the_table(void **state)
+{
+    (void)state;
+    for (unsigned options = 0; options < SYSCALLS_VARIANTS; options++)
+        for (int supervised = 0; supervised < 2; supervised++) {
+            const struct syscalls_program *baked = &syscalls_baked[options][supervised];
+            struct sock_filter *code;
+            size_t len;
+            assert_int_equal(syscalls_make(options, supervised != 0, &code, &len), 0);
+            assert_int_equal(baked->len, len);
+            assert_memory_equal(baked->code, code, len * sizeof(*code));
+            free(code);
+        }
+    for (size_t i = 0; i < syscalls_row_count; i++)
+        assert_int_equal(syscalls_baked_numbers[i], syscalls_number(&syscalls_rows[i]));
+}
+
+static void options_make_a_difference(void **state)
+{
+    (void)state;
+    for (unsigned option = 1; option < SYSCALLS_VARIANTS; option <<= 1)
+        assert_ptr_not_equal(syscalls_baked[0][1].code, syscalls_baked[option][1].code);
+    /* Only the warden watches reads. */
+    assert_ptr_equal(syscalls_baked[0][0].code, syscalls_baked[SYSCALLS_WATCH_READS][0].code);
+}
+
+/* The exit status of a child that installs the filter: the number of the first surprise, or 0. */
+static int under_filter(unsigned options)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct srt_err err;
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || syscalls_install(options, &err) != 0)
+            _exit(1);
+        if (syscall(SYS_clone3, NULL, 0) != -1 || errno != ENOSYS)
+            _exit(2);
+        if (syscall(SYS_socket, AF_INET, SOCK_STREAM, 0) < 0)
+            _exit(3);
+        bool unix_socket = syscall(SYS_socket, AF_UNIX, SOCK_STREAM, 0) >= 0;
+        if (unix_socket != ((options & SYSCALLS_UNIX_SOCKETS) != 0))
+            _exit(4);
+        if (syscall(SYS_socket, AF_PACKET, SOCK_DGRAM, 0) != -1 || errno != EAFNOSUPPORT)
+            _exit(5);
+        _exit(syscall(SYS_getppid) > 0 ? 0 : 6);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void the_kernel_takes_them(void **state)
+{
+    (void)state;
+    assert_int_equal(under_filter(0), 0);
+    assert_int_equal(under_filter(SYSCALLS_UNIX_SOCKETS), 0);
+}
+
+static void every_row_is_found_by_its_call(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < syscalls_row_count; i++) {
+        const struct syscalls_row *row = &syscalls_rows[i];
+        if (syscalls_baked_numbers[i] < 0)
+            continue; /* not on this architecture */
+        uint64_t args[6] = {0};
+        args[row->argument] = row->value;
+        struct syscalls_refusal refusal;
+        assert_true(syscalls_find_refusal(0, syscalls_baked_numbers[i], args, &refusal));
+        assert_string_equal(refusal.name, row->name);
+        if (row->unless != 0)
+            assert_false(
+                syscalls_find_refusal(row->unless, syscalls_baked_numbers[i], args, &refusal) &&
+                refusal.reason == row->reason && refusal.unless == row->unless);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_baked_filters_are_those_of_the_table),
+        cmocka_unit_test(options_make_a_difference),
+        cmocka_unit_test(the_kernel_takes_them),
+        cmocka_unit_test(every_row_is_found_by_its_call),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
