@@ -13,6 +13,9 @@ import sys
 import time
 
 
+CPUCLOCK_SCHED = 2  # of the clock ids that clock_getcpuclockid(3) makes: all threads, the ended ones too
+
+
 def fail(message):
     sys.exit(f"bench: {message}")
 
@@ -55,20 +58,21 @@ class Process:
         return found
 
     def cpu(self):
-        """Seconds of user and system time, of what has ended too. Of a process whose threads all live, in
-        nanoseconds; otherwise in ticks."""
+        """Seconds of user and system time, of what has ended too: in nanoseconds, ended processes in ticks."""
         total = 0.0
         for pid in self.tree():
             fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-            own, ended = ((int(fields[at]) + int(fields[at + 1])) / os.sysconf("SC_CLK_TCK") for at in (11, 13))
-            alive = sum(thread_seconds(task) for task in pathlib.Path(f"/proc/{pid}/task").iterdir())
-            total += ended + (alive if abs(alive - own) < .05 else own)
+            ended = (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
+            total += ended + process_seconds(pid)
         return total
 
+    def threads(self, name):
+        """Those whose name begins so, as their folders in /proc."""
+        return [task for task in sorted(pathlib.Path(f"/proc/{self.child.pid}/task").iterdir())
+                if (task / "comm").read_text().startswith(name)]
+
     def thread_cpu(self, name):
-        """Seconds of the threads whose name begins so."""
-        return sum(thread_seconds(task) for task in pathlib.Path(f"/proc/{self.child.pid}/task").iterdir()
-                   if (task / "comm").read_text().startswith(name))
+        return sum(map(thread_seconds, self.threads(name)))
 
     def memory_kib(self, what="Rss"):
         total = 0
@@ -93,8 +97,54 @@ class Process:
             self.child.wait()
 
 
+def process_seconds(pid):
+    return time.clock_gettime(~pid << 3 | CPUCLOCK_SCHED)
+
+
 def thread_seconds(task):
     return int((task / "schedstat").read_text().split()[0]) / 1e9
+
+
+def run_first(pid, priority=1):
+    """Before every ordinary thread of the machine; false without the right to."""
+    try:
+        os.sched_setscheduler(pid, os.SCHED_FIFO, os.sched_param(priority))
+        return True
+    except PermissionError:
+        return False
+
+
+def run_as_usual(pid):
+    os.sched_setscheduler(pid, os.SCHED_OTHER, os.sched_param(0))
+
+
+class Quota:
+    """Threads that get no more than their share of a processor each in every 10 ms, until closed. Needs root and the
+    cpu controller of cgroups, version 1; without, `works` is false and nothing is limited."""
+    controller = pathlib.Path("/sys/fs/cgroup/cpu")
+
+    def __init__(self, threads, share):
+        self.threads, self.groups, self.works = threads, [], True
+        try:
+            for thread in threads:
+                group = self.controller / f"bench-{thread.name}"
+                group.mkdir()
+                self.groups.append(group)
+                (group / "cpu.cfs_period_us").write_text("10000")
+                (group / "cpu.cfs_quota_us").write_text(str(int(share * 10000)))
+                (group / "tasks").write_text(thread.name)
+        except OSError:
+            self.works = False
+            self.close()
+
+    def close(self):
+        for thread, group in zip(self.threads, self.groups):
+            try:
+                (self.controller / "tasks").write_text(thread.name)
+            except ProcessLookupError:
+                pass
+            group.rmdir()
+        self.groups = []
 
 
 class Heap:

@@ -334,7 +334,7 @@ static void arguments(int argc, char **argv)
 int main(int argc, char **argv)
 {
     arguments(argc, argv);
-    descriptors_raise();
+    program_begin();
     ep = epoll_create1(EPOLL_CLOEXEC);
     took = calloc(wanted, sizeof(*took));
     struct client *all = calloc(clients, sizeof(*all));

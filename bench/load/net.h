@@ -11,12 +11,14 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -115,13 +117,11 @@ static inline void epoll_set(int ep, int op, int fd, uint32_t events, void *ptr)
         err(71, "epoll_ctl");
 }
 
-/* Raises the soft descriptor limit to the hard one. */
-static inline void descriptors_raise(void);
-
-#include <sys/resource.h>
-static inline void descriptors_raise(void)
+/* As many descriptors as the hard limit allows; who hangs up is seen by the write that fails. */
+static inline void program_begin(void)
 {
     struct rlimit limit;
+    signal(SIGPIPE, SIG_IGN);
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
         limit.rlim_cur = limit.rlim_max;
         setrlimit(RLIMIT_NOFILE, &limit);

@@ -146,7 +146,7 @@ int main(int argc, char **argv)
     if (argc != 2)
         errx(64, "usage: origin LISTEN");
     struct endpoint at = endpoint_parse(argv[1]);
-    descriptors_raise();
+    program_begin();
     response_len = (size_t)sprintf(response, "HTTP/1.1 200 OK\r\nContent-Length: 1024\r\n\r\n");
     memset(response + response_len, 'x', 1024);
     response_len += 1024;

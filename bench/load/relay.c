@@ -204,7 +204,7 @@ int main(int argc, char **argv)
     if (splices &&
         (pipe2(tube, O_NONBLOCK | O_CLOEXEC) != 0 || fcntl(tube[0], F_SETPIPE_SZ, (int)PIPE) < 0))
         err(71, "pipe");
-    descriptors_raise();
+    program_begin();
     ep = epoll_create1(EPOLL_CLOEXEC);
     int listener = endpoint_listen(&at);
     epoll_set(ep, EPOLL_CTL_ADD, listener, EPOLLIN, NULL);
