@@ -23,7 +23,6 @@
 #define ALWAYS -1, 0
 #define WRITES(argument) argument, 0
 #define NAMED_SOCKETS -1, SYSCALLS_NAMED_SOCKETS
-#define ANY_SOCKETS -1, SYSCALLS_NAMED_SOCKETS | SYSCALLS_UNIX_SOCKETS
 
 const struct table_row table_rows[] = {
     {SYS_openat, WRITES(2), TABLE_AS_IS, answer_open, "write", 0},
@@ -52,7 +51,7 @@ const struct table_row table_rows[] = {
     {SYS_file_setattr, ALWAYS, TABLE_AS_IS, answer_change, "setattr", 4},
     {SYS_umask, ALWAYS, TABLE_AS_IS, answer_umask, "umask", 0},
     {SYS_connect, NAMED_SOCKETS, TABLE_AS_IS, answer_connect, "connect", 0},
-    {SYS_bind, ANY_SOCKETS, TABLE_AS_IS, answer_bind, "bind", 0},
+    {SYS_bind, ALWAYS, TABLE_AS_IS, answer_bind, "bind", 0},
 #ifdef SYS_renameat
     {SYS_renameat, ALWAYS, TABLE_NO_FLAGS, answer_rename, "rename", 0},
 #endif
