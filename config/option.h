@@ -37,6 +37,7 @@ struct option {
     const char *type; /* for people; for words also what is accepted, separated by " | " */
     const struct option_kind *kind;
     size_t offset;        /* of the field in the section's struct */
+    const char *names;    /* the section that a name is of */
     const char *fallback; /* the default as text, or NULL */
     bool list;            /* may be repeated, and continued by indented lines */
     uint64_t min, max;    /* of numbers; max 0 = no bound */
@@ -49,34 +50,39 @@ struct option_kind {
     void (*print)(const struct option *option, const void *field, FILE *out);
 };
 
-/* Fields: uint64_t unless said otherwise. */
+/* Values by themselves (option.c). Fields: uint64_t unless said otherwise. */
 extern const struct option_kind kind_count, kind_workers /* uint32_t */,
     kind_uid /* config_client */;
 extern const struct option_kind kind_duration_ms, kind_duration_s, kind_size;
-extern const struct option_kind kind_rate, kind_byte_rate;   /* config_rate */
-extern const struct option_kind kind_bool, kind_word_bool;   /* bool; the first word is false */
-extern const struct option_kind kind_word;                   /* an enum in the order of the words */
-extern const struct option_kind kind_text, kind_path;        /* const char * */
-extern const struct option_kind kind_log;                    /* const char * */
-extern const struct option_kind kind_path_or_none;           /* const char *, NULL = none */
-extern const struct option_kind kind_listen_address;         /* config_address */
-extern const struct option_kind kind_control_address;        /* config_address */
-extern const struct option_kind kind_admin_addresses;        /* gateway_config */
-extern const struct option_kind kind_policy;                 /* const char * */
-extern const struct option_kind kind_policies, kind_filters; /* config_list */
-extern const struct option_kind kind_rules, kind_rule_file;  /* config_list */
-extern const struct option_kind kind_ranges;                 /* config_list */
-extern const struct option_kind kind_bind;                   /* config_bind */
-extern const struct option_kind kind_upstream;               /* const char * */
-extern const struct option_kind kind_upstream_address, kind_credentials_file; /* config_upstream */
-extern const struct option_kind kind_source;                                  /* config_client */
-extern const struct option_kind kind_token_sha256, kind_token_file;           /* config_client */
-extern const struct option_kind kind_ca_file;     /* of struct config_upstream */
-extern const struct option_kind kind_secret_file; /* const char *; must not be empty */
-extern const struct option_kind kind_mode;        /* config_listen */
-extern const struct option_kind kind_group;       /* const char * */
-extern const struct option_kind kind_servers;     /* const char * */
-extern const struct option_kind kind_module;      /* const char * */
-extern const struct option_kind kind_include;     /* none: ini.c has done it */
+extern const struct option_kind kind_rate, kind_byte_rate; /* config_rate */
+extern const struct option_kind kind_bool, kind_word_bool; /* bool; the first word is false */
+extern const struct option_kind kind_word;                 /* an enum in the order of the words */
+extern const struct option_kind kind_text;                 /* const char * */
+extern const struct option_kind kind_log;                  /* const char * */
+extern const struct option_kind kind_path_or_none;         /* const char *, NULL = none */
+extern const struct option_kind kind_name;                 /* const char *, of a section */
+extern const struct option_kind kind_names;                /* config_list, of sections */
+extern const struct option_kind kind_rules;                /* config_list */
+extern const struct option_kind kind_mode;                 /* config_listen */
+extern const struct option_kind kind_group;                /* const char * */
+extern const struct option_kind kind_module;               /* const char * */
+extern const struct option_kind kind_include;              /* none: ini.c has done it */
+
+/* Addresses (option_address.c). */
+extern const struct option_kind kind_listen_address;   /* config_address */
+extern const struct option_kind kind_control_address;  /* config_address */
+extern const struct option_kind kind_admin_addresses;  /* gateway_config */
+extern const struct option_kind kind_ranges;           /* config_list */
+extern const struct option_kind kind_bind;             /* config_bind */
+extern const struct option_kind kind_source;           /* config_client */
+extern const struct option_kind kind_upstream_address; /* config_upstream */
+extern const struct option_kind kind_servers;          /* const char * */
+
+/* What lies in a file of its own, and secrets (option_file.c). */
+extern const struct option_kind kind_rule_file;                     /* config_list */
+extern const struct option_kind kind_token_sha256, kind_token_file; /* config_client */
+extern const struct option_kind kind_secret_file;      /* const char *; must not be empty */
+extern const struct option_kind kind_credentials_file; /* config_upstream */
+extern const struct option_kind kind_ca_file;          /* config_upstream */
 
 #endif
