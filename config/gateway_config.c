@@ -1,11 +1,12 @@
 #include "config/gateway_config.h"
 
+#include "config/digest.h"
 #include "config/grow.h"
 #include "config/option.h"
 #include "config/trust.h"
+#include "srt/cleanup.h"
 
 #include <assert.h>
-#include <openssl/evp.h>
 #include <stddef.h>
 
 enum { INHERIT_DEPTH_MAX = 32 };
@@ -764,13 +765,11 @@ static void set_digest(struct gateway_config *config)
         memcpy(config->sha256, doc->files[0].sha256, sizeof(config->sha256));
         return;
     }
-    EVP_MD_CTX *context = grow_check(EVP_MD_CTX_new());
-    int done = EVP_DigestInit_ex(context, EVP_sha256(), NULL);
+    const size_t size = doc->file_count * DIGEST_LEN;
+    autofree char *digests = grow_check(malloc(size + 1));
     for (size_t i = 0; i < doc->file_count; i++)
-        done &= EVP_DigestUpdate(context, doc->files[i].sha256, sizeof(doc->files[i].sha256));
-    done &= EVP_DigestFinal_ex(context, config->sha256, NULL);
-    assert(done == 1);
-    EVP_MD_CTX_free(context);
+        memcpy(digests + i * DIGEST_LEN, doc->files[i].sha256, DIGEST_LEN);
+    digest_make(config->sha256, (struct str){digests, size});
 }
 
 static struct gateway_config *config_new(void)

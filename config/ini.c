@@ -1,5 +1,6 @@
 #include "config/ini.h"
 
+#include "config/digest.h"
 #include "config/file.h"
 #include "config/grow.h"
 #include "srt/cleanup.h"
@@ -8,7 +9,6 @@
 #include <errno.h>
 #include <glob.h>
 #include <ini.h>
-#include <openssl/evp.h>
 #include <sys/stat.h>
 
 /*
@@ -96,8 +96,7 @@ static void add_file(struct ini_doc *doc, const char *path, struct str bytes)
     doc->files = grow_one(doc->files, doc->file_count, sizeof(*doc->files));
     struct ini_file *file = &doc->files[doc->file_count++];
     file->path = path;
-    int done = EVP_Digest(bytes.p, bytes.len, file->sha256, NULL, EVP_sha256(), NULL);
-    assert(done == 1);
+    digest_make(file->sha256, bytes);
 }
 
 static void add_entry(struct parse *parse, const char *key, const char *value)

@@ -1,12 +1,10 @@
 #include "config/option_read.h"
 
+#include "config/digest.h"
 #include "config/file.h"
 #include "config/grow.h"
 #include "config/trust.h"
 #include "config/value.h"
-
-#include <assert.h>
-#include <openssl/evp.h>
 
 enum { SECRET_FILE_MAX = 64 << 10 };
 
@@ -132,8 +130,7 @@ static void read_token_file(const struct option *option, void *field, struct opt
     struct str secret = read_secret(input, &path);
     if (secret.p == NULL)
         return;
-    int done = EVP_Digest(secret.p, secret.len, client->token_sha256, NULL, EVP_sha256(), NULL);
-    assert(done == 1);
+    digest_make(client->token_sha256, secret);
 }
 
 const struct option_kind kind_token_file = {read_token_file, NULL};
