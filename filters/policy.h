@@ -30,13 +30,13 @@ struct question {
 /* What was decided, and by what. Pointers live as long as the policy. */
 struct ruling {
     enum outcome outcome;        /* OUTCOME_ALLOWED or the reason */
+    enum front front : 8;        /* of the question */
+    bool report : 1;             /* a deny that report mode records but does not apply */
     const struct rule *rule;     /* that decided, for records; NULL for the default */
     const struct rule *allow;    /* the allow rule that fits, for its to= and sni=; or NULL */
     const struct rule *near;     /* fits the host but not all else, to word OUTCOME_NOT_ALLOWED */
     const struct policy *policy; /* that decided */
-    bool report;                 /* a deny that report mode records but does not apply */
-    enum front front;            /* of the question, for judging the addresses later */
-    int64_t now;
+    int64_t now;                 /* of the question, for judging the addresses later */
 };
 
 /* From a [policy] section; `all` gives the policies that `inherit` names: their rules and

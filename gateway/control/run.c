@@ -15,11 +15,13 @@
 #include "control/watch.h"
 #include "record/log.h"
 #include "srt/cleanup.h"
+#include "transport/loop_memory.h"
 
 #include <errno.h>
 #include <ev.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -203,6 +205,14 @@ static void on_files_changed(void *arg)
 }
 
 /* ---- the start, in order; each step says what is wrong and returns an exit status ---- */
+
+/* What glibc begins with, said aloud: otherwise both grow with the largest block that was ever
+ * freed, and a heap that has been large once stays so. */
+static void keep_heaps_small(void)
+{
+    (void)mallopt(M_MMAP_THRESHOLD, 128 << 10);
+    (void)mallopt(M_TRIM_THRESHOLD, 128 << 10);
+}
 
 static void raise_descriptor_limit(void)
 {
@@ -557,6 +567,7 @@ static void prepare_handover(struct run *run)
 static int serve(struct run *run)
 {
     prepare_handover(run);
+    ev_set_allocator(loop_memory);
     run->gateway.loop = ev_loop_new(EVFLAG_AUTO);
     if (run->gateway.loop == NULL) {
         log_line("an event loop cannot be had: %s", strerror(errno));
@@ -564,6 +575,7 @@ static int serve(struct run *run)
     }
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a log at its size limit is an error of the write */
+    keep_heaps_small();
     raise_descriptor_limit();
     struct srt_err err;
     if (confine_process(&err) != 0)

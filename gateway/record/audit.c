@@ -20,7 +20,8 @@ enum {
     RETRY_LAST_MS = 1000, /* the longest a log stays refused after its disk has room again */
     TURN_MS = 1000,       /* another process that writes this log longer keeps us from it */
     CLOSE_PATIENCE_MS = 2000,
-    BATCH_KEEP_BYTES = 256 << 10,
+    BATCH_KEEP_BYTES = 64 << 10,
+    BATCH_KEEP_ENTRIES = 256,
 };
 
 /* One record on its way: where its fields are in the batch's bytes, and who waits for it. */
@@ -134,6 +135,11 @@ static void batch_reset(struct batch *batch)
     json_reset(&batch->bytes);
     if (batch->bytes.cap > BATCH_KEEP_BYTES)
         json_free(&batch->bytes);
+    if (batch->cap > BATCH_KEEP_ENTRIES) {
+        free(batch->entries);
+        batch->entries = NULL;
+        batch->cap = 0;
+    }
 }
 
 static void batch_free(struct batch *batch)
@@ -229,6 +235,19 @@ static void format_squid(struct audit *audit, const struct entry *entry)
         return;
     squid_time(&audit->lines, entry->ts_ms);
     json_append(&audit->lines, entry_squid(&audit->batch, entry));
+}
+
+/* The same of its lines, once they are out. */
+static void lines_reset(struct audit *audit)
+{
+    json_reset(&audit->lines);
+    if (audit->lines.cap > BATCH_KEEP_BYTES)
+        json_free(&audit->lines);
+    if (audit->ends_cap > BATCH_KEEP_ENTRIES) {
+        free(audit->ends);
+        audit->ends = NULL;
+        audit->ends_cap = 0;
+    }
 }
 
 /* Numbers and formats the whole batch, in a turn. Numbers are taken only when lines are out
@@ -493,6 +512,7 @@ static bool write_batch(struct audit *audit)
         if (audit->finished == audit->batch.count) {
             audit->lost_reported = lost;
             batch_reset(&audit->batch);
+            lines_reset(audit);
             end_failing(audit);
             return true;
         }

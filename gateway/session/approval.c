@@ -25,11 +25,13 @@ static void free_text(const char *text)
 
 /* ---- what a request has been told ---- */
 
-void approval_reset(struct approval *approval)
+void approval_free(struct approval *approval)
 {
+    if (approval == NULL)
+        return;
     free(approval->policy);
     free(approval->text);
-    *approval = (struct approval){0};
+    free(approval);
 }
 
 /* Settings alone are under no policy of the gateway's. */
@@ -40,21 +42,24 @@ static const char *name_of(const struct policy *policy)
 
 bool approval_covers(const struct session *session, const struct policy *policy, unsigned asks)
 {
-    const struct approval *approval = &session->request.approval;
-    return approval->policy != NULL && strcmp(approval->policy, name_of(policy)) == 0 &&
-           (asks & ~approval->asks) == 0;
+    const struct approval *approval = session->request.approval;
+    return approval != NULL && approval->policy != NULL &&
+           strcmp(approval->policy, name_of(policy)) == 0 && (asks & ~approval->asks) == 0;
 }
 
 static enum approval_state give(struct session *session, const char *text, const char *grant)
 {
     struct request *request = &session->request;
-    struct approval *approval = &request->approval;
-    approval_reset(approval);
+    struct approval *approval = calloc(1, sizeof(*approval));
+    if (approval == NULL)
+        abort();
     approval->asks = request->decision.asks;
     approval->policy = copy_or_null(name_of(session->identity.policy));
     approval->text = copy_or_null(text);
     if (grant != NULL)
         memcpy(approval->grant, grant, sizeof(approval->grant));
+    approval_free(request->approval);
+    request->approval = approval;
     chain_consent(&request->decision);
     return APPROVAL_GIVEN;
 }
@@ -352,7 +357,8 @@ struct grant_change {
 
 static bool came_by(const struct session *session, const void *id)
 {
-    return session_is_tunnel(session) && strcmp(session->request.approval.grant, id) == 0;
+    const struct approval *approval = session->request.approval;
+    return session_is_tunnel(session) && approval != NULL && strcmp(approval->grant, id) == 0;
 }
 
 static bool is_over(const struct grant *grant, const void *now)

@@ -70,7 +70,7 @@ struct approval {
     char grant[GRANT_ID_LEN + 1];
 };
 
-void approval_reset(struct approval *approval);
+void approval_free(struct approval *approval); /* or NULL */
 
 enum approval_state { APPROVAL_GIVEN, APPROVAL_REFUSED, APPROVAL_MISSING };
 

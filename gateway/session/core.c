@@ -308,6 +308,10 @@ int worker_init(struct worker *worker, struct workers *team, unsigned index,
     LIST_INIT(&worker->doors);
     LIST_INIT(&worker->sandboxes);
     LIST_INIT(&worker->sessions);
+    slab_init(&worker->session_room, sizeof(struct session));
+    slab_init(&worker->http_room, sizeof(struct http));
+    slab_init(&worker->attempt_room, sizeof(struct attempt));
+    slab_init(&worker->connector_room, connector_size());
     TAILQ_INIT(&worker->waiting);
     worker->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
     if (worker->loop == NULL)
@@ -366,6 +370,10 @@ void worker_end(struct worker *worker)
         sandbox_forget(LIST_FIRST(&worker->sandboxes));
     while (!LIST_EMPTY(&worker->doors))
         door_close(LIST_FIRST(&worker->doors));
+    slab_end(&worker->session_room);
+    slab_end(&worker->http_room);
+    slab_end(&worker->attempt_room);
+    slab_end(&worker->connector_room);
     farewells_end(&worker->farewells);
     reach_destroy(worker->reach);
     filter_waits_end(&worker->filter_waits);

@@ -19,6 +19,7 @@
 #include "transport/farewell.h"
 #include "transport/reach.h"
 #include "transport/relay.h"
+#include "transport/slab.h"
 #include "wire/http_head.h"
 
 #include <stdatomic.h>
@@ -153,6 +154,7 @@ struct worker {
     LIST_HEAD(, door) doors;
     LIST_HEAD(, sandbox) sandboxes;
     LIST_HEAD(, session) sessions;
+    struct slab session_room, http_room, attempt_room, connector_room; /* what they are made of */
     TAILQ_HEAD(waiting, session) waiting; /* for their record to be on disk, by ticket */
     struct tickets *tickets;
     bool has_reported;       /* since the audit writer was woken */
@@ -215,8 +217,8 @@ void workers_connection_closed(struct workers *team);
 const char *workers_loop_token(const struct workers *team);
 /* At most once a second for the whole team. */
 bool workers_may_complain(struct workers *team, double now);
-/* The worker's count of it is given back by the control thread, since the last one frees all rules and
- * lists, which can be millions. */
+/* The worker's count of it is given back by the control thread, since the last one frees all rules
+ * and lists, which can be millions. */
 void workers_release_snapshot(struct workers *team, struct snapshot *snapshot);
 /* Copies the denial to the control thread; drops it when too many wait there. */
 void workers_post_denial(struct workers *team, const struct denial *denial);

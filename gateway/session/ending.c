@@ -11,21 +11,19 @@
 
 void end_attempt(struct session *s)
 {
-    if (s->query != NULL)
-        resolver_cancel(s->query);
-    s->query = NULL;
-    name_service_leave(s->names);
-    s->names = NULL;
-    if (s->connector != NULL)
-        connector_cancel(s->connector);
-    s->connector = NULL;
-    if (s->attempt != NULL && s->attempt->connected && s->attempt->connection.fd >= 0)
-        close(s->attempt->connection.fd);
-    if (s->attempt != NULL)
-        via_leave(s);
-    if (s->attempt != NULL)
-        free(s->attempt->approved);
-    free(s->attempt);
+    struct attempt *attempt = s->attempt;
+    if (attempt == NULL)
+        return;
+    if (attempt->query != NULL)
+        resolver_cancel(attempt->query);
+    name_service_leave(attempt->names);
+    if (attempt->connector != NULL)
+        connector_cancel(attempt->connector);
+    if (attempt->connected && attempt->connection.fd >= 0)
+        close(attempt->connection.fd);
+    via_leave(s);
+    free(attempt->approved);
+    slab_give(attempt);
     s->attempt = NULL;
 }
 
@@ -36,6 +34,8 @@ static void note_tunnel_bytes(struct session *s)
     s->request.bytes_up += s->relay.up.bytes;
     s->request.bytes_down += s->relay.down.bytes;
     s->relay = (struct relay){0};
+    free(s->look);
+    s->look = NULL;
 }
 
 void end_admission(struct session *s, enum close_cause cause)
@@ -119,10 +119,11 @@ void end_session(struct session *s)
     end_client(s);
     ev_timer_stop(worker->loop, &s->timer);
     http_free(s->http);
+    credentials_clear(&s->credentials);
     LIST_REMOVE(s, link);
     door_leave(s->door);
     counter_add(&worker->counters.connections_closed, 1);
     workers_connection_closed(worker->team);
-    free(s);
+    slab_give(s);
     worker_check_drained(worker);
 }

@@ -1,17 +1,34 @@
 #include "session/identity.h"
 
+#include "config/digest.h"
+
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum kind { KIND_UID, KIND_TOKEN, KIND_SOURCE, KIND_ANYBODY, KIND_COUNT };
 
-void credentials_set(struct credentials *credentials, struct str secret)
+static struct credentials *make_room(struct credentials **credentials)
 {
-    credentials->given = true;
-    if (EVP_Digest(secret.p, secret.len, credentials->sha256, NULL, EVP_sha256(), NULL) != 1)
+    if (*credentials == NULL && (*credentials = malloc(sizeof(**credentials))) == NULL)
         abort();
+    return *credentials;
+}
+
+void credentials_set(struct credentials **credentials, struct str secret)
+{
+    digest_make(make_room(credentials)->sha256, secret);
+}
+
+void credentials_spoil(struct credentials **credentials)
+{
+    *make_room(credentials) = (struct credentials){0};
+}
+
+void credentials_clear(struct credentials **credentials)
+{
+    free(*credentials);
+    *credentials = NULL;
 }
 
 /* The strongest thing that a [client] asks for decides when it is tried. */
@@ -26,8 +43,8 @@ static enum kind kind_of(const struct config_client *client)
 
 static bool token_matches(const struct config_client *client, const struct credentials *credentials)
 {
-    return credentials->given && CRYPTO_memcmp(client->token_sha256, credentials->sha256,
-                                               sizeof(client->token_sha256)) == 0;
+    return credentials != NULL && CRYPTO_memcmp(client->token_sha256, credentials->sha256,
+                                                sizeof(client->token_sha256)) == 0;
 }
 
 /* Everything that the section asks for has to be true. */
@@ -84,7 +101,6 @@ static void take_client(const struct snapshot *snapshot, const struct config_cli
 static const struct config_client *find_launcher(const struct gateway_config *config,
                                                  const struct attached *attached)
 {
-    const struct credentials none = {0};
     const struct peer launcher = {.has_uid = true, .uid = attached->uid};
     for (size_t i = 0; attached->policy != NULL && i < config->client_count; i++) {
         const struct config_client *client = &config->clients[i];
@@ -92,7 +108,7 @@ static const struct config_client *find_launcher(const struct gateway_config *co
             strcmp(client->policy, attached->policy) == 0)
             return client;
     }
-    return find_client(config, KIND_UID, &launcher, &none);
+    return find_client(config, KIND_UID, &launcher, NULL);
 }
 
 static void take_sandbox(const struct snapshot *snapshot, const struct attached *attached,
@@ -109,7 +125,7 @@ enum outcome identity_find(const struct snapshot *snapshot, const struct config_
                            const struct credentials *credentials, struct identity *out)
 {
     const struct gateway_config *config = snapshot->config;
-    const enum outcome missing = credentials->given ? OUTCOME_AUTH_FAILED : OUTCOME_AUTH_REQUIRED;
+    const enum outcome missing = credentials != NULL ? OUTCOME_AUTH_FAILED : OUTCOME_AUTH_REQUIRED;
     *out = (struct identity){0};
     if (attached != NULL) {
         take_sandbox(snapshot, attached, out);

@@ -20,10 +20,10 @@ struct peer {
     int32_t pid;
 };
 
-/* Of the secret that came with a request or a SOCKS handshake. */
+/* Of the secret that came with a request or a SOCKS handshake. Few clients send one, so that NULL
+ * stands for none. */
 struct credentials {
-    bool given;
-    uint8_t sha256[32];
+    uint8_t sha256[32]; /* all zeros, which is nobody's, when what came was no secret at all */
 };
 
 struct identity {
@@ -34,7 +34,10 @@ struct identity {
     bool narrowed_only; /* the latter */
 };
 
-void credentials_set(struct credentials *credentials, struct str secret);
+void credentials_set(struct credentials **credentials, struct str secret);
+/* What came cannot be read: it was an attempt, and a wrong one. */
+void credentials_spoil(struct credentials **credentials);
+void credentials_clear(struct credentials **credentials);
 
 /* What was settled when a launcher attached its sandbox. */
 struct attached {
@@ -43,7 +46,7 @@ struct attached {
 };
 
 /* ALLOWED, AUTH_REQUIRED or AUTH_FAILED. `attached` NULL: one of the gateway's own listeners, which
- * `listen` then describes. */
+ * `listen` then describes. `credentials` NULL: none came. */
 enum outcome identity_find(const struct snapshot *snapshot, const struct config_listen *listen,
                            const struct attached *attached, const struct peer *peer,
                            const struct credentials *credentials, struct identity *out);

@@ -18,7 +18,7 @@ void http_free(struct http *http)
         free(http->kept->via);
     free(http->kept);
     buf_free(&http->original);
-    free(http);
+    slab_give(http);
 }
 
 struct kept_upstream *http_kept(struct http *http)
@@ -122,13 +122,15 @@ static bool base64_decode(struct str text, char *out, size_t size, size_t *len)
 
 /* Basic: the password is the secret, the user name is free (RFC 7617). Bearer: the token (RFC
  * 6750). */
-static void read_credentials(struct credentials *credentials, struct str field)
+static void read_credentials(struct credentials **credentials, struct str field)
 {
     char decoded[1024];
     size_t len;
-    *credentials = (struct credentials){0};
-    if (field.p == NULL)
+    if (field.p == NULL) {
+        credentials_clear(credentials);
         return;
+    }
+    credentials_spoil(credentials);
     struct str rest = field;
     struct str scheme = cut_until(&rest, ' ');
     rest = str_trim(rest);
@@ -143,8 +145,6 @@ static void read_credentials(struct credentials *credentials, struct str field)
         }
         explicit_bzero(decoded, sizeof(decoded));
     }
-    /* Whatever else was sent was an attempt, and a wrong one. */
-    credentials->given = true;
 }
 
 /* ---- the head that goes to the upstream ---- */
@@ -370,9 +370,7 @@ static enum proto_result skip_body(struct session *session)
 static struct http *http_of(struct session *session)
 {
     if (session->http == NULL) {
-        session->http = calloc(1, sizeof(*session->http));
-        if (session->http == NULL)
-            abort();
+        session->http = slab_take(&session->worker->http_room);
         session->http->skip.done = true;
     }
     return session->http;

@@ -160,8 +160,8 @@ bool report_admission(struct session *session, uint64_t ticket)
         snprintf(message, sizeof(message), "by the upstream proxy %s", request->via);
     else
         decision_note(&request->decision, &request->target, message, sizeof(message));
-    if (message[0] == '\0' && request->approval.text != NULL)
-        snprintf(message, sizeof(message), "%s", request->approval.text);
+    if (message[0] == '\0' && request->approval != NULL && request->approval->text != NULL)
+        snprintf(message, sizeof(message), "%s", request->approval->text);
     write_decision(session, message[0] != '\0' ? message : NULL);
     if (!submit(session, ticket))
         return false;

@@ -20,7 +20,7 @@ void request_reset(struct request *request)
     free(request->sni);
     free(request->via);
     free(request->filter_reason);
-    approval_reset(&request->approval);
+    approval_free(request->approval);
     *request = (struct request){.front = FRONT_COUNT};
 }
 

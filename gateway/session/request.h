@@ -31,39 +31,38 @@ enum first_bytes {
 
 struct request {
     char id[REQUEST_ID_LEN + 1];
-    enum front front; /* FRONT_COUNT: not known (yet) */
-    bool has_target;
-    struct target target;
-    char *host_text; /* what was asked for where it is no target, any bytes; or NULL */
-    size_t host_text_len;
+    bool has_target, has_addr;
     uint16_t port_text;
+    struct target target;
+    struct addr addr;  /* dialled, or denied */
+    bool prefers_text; /* the refusal's body */
+    bool via_failed;   /* `via` is to blame for the outcome */
+    bool admitted;     /* from handing the allow to the audit log until the close record */
+    enum front front;  /* FRONT_COUNT: not known (yet) */
+    char *host_text;   /* what was asked for where it is no target, any bytes; or NULL */
+    size_t host_text_len;
     char *method, *path; /* NULL: not visible */
-    bool prefers_text;   /* the refusal's body */
 
     /* How it ends, if not well. */
     enum outcome outcome;
     int http_status;        /* 0: the outcome's */
     unsigned retry_after_s; /* 0: not said */
-    const char *why;        /* what was wrong with it, a fixed phrase; or NULL */
+    enum first_bytes first_bytes;
+    const char *why; /* what was wrong with it, a fixed phrase; or NULL */
 
     struct decision decision;
-    struct approval approval;
-    char *filter_reason; /* what decision.filter_reason shows, or NULL */
-    bool has_addr;
-    struct addr addr;         /* dialled, or denied */
-    uint32_t tried, approved; /* addresses, of the latest attempt to connect */
-    enum first_bytes first_bytes;
-    char *sni;           /* server name seen, or NULL */
-    int upstream_status; /* of the answer that was passed on; 0: none, or a tunnel */
+    struct approval *approval; /* NULL: nobody had to be asked */
+    char *filter_reason;       /* what decision.filter_reason shows, or NULL */
+    char *sni;                 /* server name seen, or NULL */
+    uint32_t tried, approved;  /* addresses, of the latest attempt to connect */
 
-    char *via;           /* the upstream proxy's name; NULL: the target is dialled */
-    bool via_failed;     /* it is to blame for the outcome */
+    int upstream_status; /* of the answer that was passed on; 0: none, or a tunnel */
+    int via_status;      /* that the upstream proxy answered; 0: none */
+    char *via;           /* its name; NULL: the target is dialled */
     const char *via_why; /* a fixed phrase that goes on after its name; NULL: the outcome's */
-    int via_status;      /* that it answered; 0: none */
     const char *via_tls; /* OpenSSL's phrase, where TLS to it failed; or NULL */
 
-    /* From the moment that the allow is handed to the audit log until the close record. */
-    bool admitted;
+    /* While it is admitted. */
     uint64_t generation;
     int64_t since_ms; /* since the epoch */
     double since;     /* on the loop's clock */

@@ -225,9 +225,7 @@ static void read_peer(struct session *s, const struct sockaddr *addr)
 void session_create(struct door *door, int fd, const struct sockaddr *peer, enum outcome at_door)
 {
     struct worker *worker = door->worker;
-    struct session *s = calloc(1, sizeof(*s));
-    if (s == NULL)
-        abort();
+    struct session *s = slab_take(&worker->session_room);
     s->worker = worker;
     s->door = door;
     door->sessions++;

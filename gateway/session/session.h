@@ -43,6 +43,9 @@ enum step {
 
 /* What is only needed between the verdict and the connection; too big to keep in a long tunnel. */
 struct attempt {
+    struct name_service *names; /* that was asked; with `query` */
+    struct resolver_query *query;
+    struct connector *connector;
     bool resolved, connected;
     struct approved *approved; /* for a second try; NULL: there will be none */
     bool lapsed;               /* by another configuration than the one in force */
@@ -53,18 +56,30 @@ struct attempt {
     double began; /* to connect */
 };
 
+/* At a tunnel's first bytes; many tunnels never have any. */
+struct first_look {
+    struct hello_scan hello;
+    struct hello_watch watch; /* behind the first hello, when that is `watched` */
+    bool watched;
+};
+
 struct session {
     LIST_ENTRY(session) link;
     TAILQ_ENTRY(session) waiting_link; /* while `ticket` is not 0 */
     struct worker *worker;
     struct door *door;
     struct peer peer;
+    struct credentials *credentials;
     uint64_t number; /* for the trace */
     enum step step;
-    bool running;
     enum outcome at_door; /* not ALLOWED: accepted beyond a limit, to be told so */
-    bool resets;          /* LEAVE ends with a reset instead of a FIN */
     enum close_cause cause;
+    unsigned turns;                     /* requests read in this run */
+    bool yields;                        /* the rest is for the next turn of the loop */
+    bool running;                       /* its steps act */
+    bool resets;                        /* LEAVE ends with a reset instead of a FIN */
+    bool record_written, record_failed; /* of `ticket` */
+    bool proxy_header_done;
 
     struct stream client, upstream;
     ev_io client_io, upstream_io;
@@ -75,13 +90,9 @@ struct session {
     double active;      /* a byte moved */
     double began;       /* the head, handshake or hello at hand; 0 = its first byte has not come */
     double client_fin;  /* seen during an exchange; 0 = not */
-    unsigned turns;     /* requests read in this run */
-    bool yields;        /* the rest is for the next turn of the loop */
 
     const struct proto *proto; /* NULL until the first byte has decided */
-    bool proxy_header_done;
-    struct credentials credentials;
-    struct http *http; /* of proto_http; NULL for others and in tunnels */
+    struct http *http;         /* of proto_http; NULL for others and in tunnels */
     struct socks5 socks5;
 
     struct request request;
@@ -93,16 +104,10 @@ struct session {
     struct filtering_state *filtering; /* while filters are asked */
 
     struct attempt *attempt;
-    struct name_service *names; /* that was asked; with `query` */
-    struct resolver_query *query;
-    struct connector *connector;
     uint64_t ticket; /* of the record that is waited for */
-    bool record_written, record_failed;
 
     struct relay relay;
-    struct hello_scan hello;
-    struct hello_watch watch; /* behind the first hello, when that is `watched` */
-    bool watched;
+    struct first_look *look; /* from the first byte in a tunnel until it was judged */
 };
 
 /* The loop's clock. */

@@ -35,12 +35,12 @@ enum outcome session_identify(struct session *s, const struct snapshot *snapshot
     if (sandbox != NULL) {
         const struct attached attached = {
             .client = sandbox->client, .policy = sandbox->policy, .uid = sandbox->uid};
-        return identity_find(snapshot, NULL, &attached, &s->peer, &s->credentials, out);
+        return identity_find(snapshot, NULL, &attached, &s->peer, s->credentials, out);
     }
     *out = (struct identity){0};
     if (s->door->config == NULL)
         return OUTCOME_DRAINING; /* its listener has been removed */
-    return identity_find(snapshot, s->door->config, NULL, &s->peer, &s->credentials, out);
+    return identity_find(snapshot, s->door->config, NULL, &s->peer, s->credentials, out);
 }
 
 static void tie_configuration(struct session *s)

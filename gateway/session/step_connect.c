@@ -15,7 +15,7 @@ static enum step refuse_dialled(struct session *s, enum outcome outcome)
 static void on_resolved(void *arg, const struct resolve_answer *answer)
 {
     struct session *s = arg;
-    s->query = NULL;
+    s->attempt->query = NULL;
     *s->worker->answer = *answer;
     s->attempt->resolved = true;
     session_run(s);
@@ -25,8 +25,8 @@ enum step wake_resolve(struct session *s)
 {
     if (!s->attempt->resolved)
         return STEP_WAIT;
-    name_service_leave(s->names);
-    s->names = NULL;
+    name_service_leave(s->attempt->names);
+    s->attempt->names = NULL;
     switch (s->worker->answer->status) {
     case RESOLVE_OK:
         return STEP_VET;
@@ -43,9 +43,7 @@ enum step wake_resolve(struct session *s)
 enum step enter_resolve(struct session *s)
 {
     end_attempt(s);
-    s->attempt = calloc(1, sizeof(*s->attempt));
-    if (s->attempt == NULL)
-        abort();
+    s->attempt = slab_take(&s->worker->attempt_room);
     via_choose(s);
     struct attempt *attempt = s->attempt;
     struct resolve_answer *answer = s->worker->answer;
@@ -57,10 +55,11 @@ enum step enter_resolve(struct session *s)
         attempt->resolved = true;
         return wake_resolve(s);
     }
-    s->names = s->worker->names;
-    s->names->users++;
-    s->query = resolver_start(s->names->resolver, &target->name, answer, on_resolved, s);
-    attempt->resolved = s->query == NULL;
+    attempt->names = s->worker->names;
+    attempt->names->users++;
+    attempt->query =
+        resolver_start(attempt->names->resolver, &target->name, answer, on_resolved, s);
+    attempt->resolved = attempt->query == NULL;
     return wake_resolve(s);
 }
 
@@ -115,7 +114,7 @@ static struct approved *copy_approved(const struct approved *approved)
 static void on_connected(void *arg, const struct connected *connected)
 {
     struct session *s = arg;
-    s->connector = NULL;
+    s->attempt->connector = NULL;
     s->attempt->connection = *connected;
     s->attempt->connected = true;
     session_run(s);
@@ -141,8 +140,9 @@ static enum step connect_to(struct session *s, const struct approved *approved)
         .timeout_ms = session_config(s)->connect_timeout_ms,
         .bind = bind_of(s),
         .reach = s->worker->reach,
+        .room = &s->worker->connector_room,
     };
-    s->connector = connector_start(s->worker->loop, approved, &options, on_connected, s);
+    s->attempt->connector = connector_start(s->worker->loop, approved, &options, on_connected, s);
     return STEP_WAIT;
 }
 

@@ -96,8 +96,6 @@ enum step enter_answer(struct session *s)
     s->http = NULL;
     relay_init(&s->relay, &s->client, &s->upstream);
     s->relay.up.held = standing_reads_hello(&s->request.decision, &required);
-    s->hello = (struct hello_scan){0};
-    s->watched = false;
     s->began = 0;
     return s->relay.up.held ? STEP_HELLO : STEP_RELAY;
 }

@@ -46,6 +46,8 @@ enum step wake_relay(struct session *s)
 enum step enter_relay(struct session *s)
 {
     relay_release(&s->relay.up);
+    free(s->look);
+    s->look = NULL;
     return wake_relay(s);
 }
 
@@ -108,7 +110,7 @@ static enum step watch_hello(struct session *s)
     while (client->in.len > 0 && s->upstream.out.len == 0) {
         struct hello second;
         size_t pass;
-        switch (hello_watch_feed(&s->watch, buf_view(&client->in), &pass, &second)) {
+        switch (hello_watch_feed(&s->look->watch, buf_view(&client->in), &pass, &second)) {
         case HELLO_WATCH_MORE:
             if (pass == 0 && (client->eof || client->broken))
                 return end_tunnel(s, OUTCOME_SNI_MISMATCH, NULL, true);
@@ -132,12 +134,12 @@ static enum step watch_hello(struct session *s)
 
 static enum step on_first_hello(struct session *s, const struct hello *hello)
 {
-    enum step step = pass_hello(s, hello, s->hello.at);
+    enum step step = pass_hello(s, hello, s->look->hello.at);
     if (step != STEP_RELAY)
         return step;
     s->began = 0;
-    s->watched = true;
-    hello_watch_init(&s->watch, hello);
+    s->look->watched = true;
+    hello_watch_init(&s->look->watch, hello);
     return watch_hello(s);
 }
 
@@ -149,13 +151,15 @@ enum step wake_hello(struct session *s)
     const bool ended = client->eof || client->broken;
     if (relay_is_over(&s->relay))
         return wake_relay(s);
-    if (s->watched)
+    if (s->look != NULL && s->look->watched)
         return watch_hello(s);
     if (client->in.len == 0)
         return ended ? STEP_RELAY : STEP_WAIT;
+    if (s->look == NULL && (s->look = calloc(1, sizeof(*s->look))) == NULL)
+        abort();
     if (s->began <= 0)
         s->began = session_now(s);
-    switch (hello_parse(buf_view(&client->in), &s->hello, &hello)) {
+    switch (hello_parse(buf_view(&client->in), &s->look->hello, &hello)) {
     case HELLO_MORE:
         return ended ? end_tunnel(s, OUTCOME_SNI_MISMATCH, NULL, true) : STEP_WAIT;
     case HELLO_BAD:

@@ -23,6 +23,7 @@ char *buf_room(struct buf *buf, size_t n)
     size_t cap = buf->cap > 0 ? buf->cap : SMALLEST;
     while (cap - buf->len < n)
         cap *= 2;
+    assert(cap <= UINT32_MAX);
     char *data = malloc(cap);
     if (data == NULL)
         abort();
@@ -31,14 +32,14 @@ char *buf_room(struct buf *buf, size_t n)
     free(buf->data);
     buf->data = data;
     buf->start = 0;
-    buf->cap = cap;
+    buf->cap = (uint32_t)cap;
     return data + buf->len;
 }
 
 void buf_added(struct buf *buf, size_t n)
 {
     assert(n <= buf->cap - buf->start - buf->len);
-    buf->len += n;
+    buf->len += (uint32_t)n;
     if (buf->len == 0)
         buf_free(buf);
 }
@@ -70,8 +71,8 @@ void buf_printf(struct buf *buf, const char *format, ...)
 void buf_take(struct buf *buf, size_t n)
 {
     assert(n <= buf->len);
-    buf->start += n;
-    buf->len -= n;
+    buf->start += (uint32_t)n;
+    buf->len -= (uint32_t)n;
     if (buf->len == 0)
         buf_free(buf);
 }

@@ -2,7 +2,8 @@
  * A queue of bytes: appended at the end, taken from the front.
  *
  * Storage is taken when there is something to hold and given back when the queue is empty, so an
- * idle connection owns none. A zeroed struct is an empty queue. Bounds are the caller's business.
+ * idle connection owns none. A zeroed struct is an empty queue. Bounds are the caller's business;
+ * none reaches 4 GiB.
  * Ownership: the struct owns its storage; buf_free(). Thread: one at a time.
  * Failure: running out of memory aborts.
  */
@@ -11,9 +12,11 @@
 
 #include "srt/str.h"
 
+#include <stdint.h>
+
 struct buf {
     char *data;
-    size_t start, len, cap;
+    uint32_t start, len, cap;
 };
 
 /* The bytes queued; valid until the next change. */

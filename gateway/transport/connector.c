@@ -11,6 +11,8 @@
 
 #define STAGGER_S 0.25
 
+enum { FEW = 4 }; /* addresses */
+
 struct attempt {
     struct connector *connector;
     int fd; /* -1: not begun, or failed */
@@ -28,6 +30,7 @@ struct connector {
     ev_timer stagger, deadline;
     uint16_t port;
     uint32_t count, begun, open;
+    bool in_slab;
     enum outcome worst;        /* that speaks best for the failures so far */
     struct attempt attempts[]; /* in the order of trying */
 };
@@ -48,7 +51,10 @@ void connector_cancel(struct connector *connector)
         attempt_close(&connector->attempts[i]);
     ev_timer_stop(connector->loop, &connector->stagger);
     ev_timer_stop(connector->loop, &connector->deadline);
-    free(connector);
+    if (connector->in_slab)
+        slab_give(connector);
+    else
+        free(connector);
 }
 
 static void finish(struct connector *connector, const struct connected *connected)
@@ -272,15 +278,32 @@ static void on_deadline(struct ev_loop *loop, ev_timer *timer, int revents)
     finish(connector, &connected);
 }
 
+static size_t size_for(uint32_t count)
+{
+    return sizeof(struct connector) + count * sizeof(struct attempt);
+}
+
+size_t connector_size(void)
+{
+    return size_for(FEW);
+}
+
+static struct connector *connector_create(struct slab *room, uint32_t count)
+{
+    const bool in_slab = room != NULL && count <= FEW;
+    struct connector *connector = in_slab ? slab_take(room) : calloc(1, size_for(count));
+    if (connector == NULL)
+        abort();
+    connector->in_slab = in_slab;
+    return connector;
+}
+
 struct connector *connector_start(struct ev_loop *loop, const struct approved *approved,
                                   const struct connect_options *options, connector_done_fn *done,
                                   void *arg)
 {
-    struct connector *connector =
-        calloc(1, sizeof(*connector) + approved->count * sizeof(struct attempt));
+    struct connector *connector = connector_create(options->room, approved->count);
     uint32_t order[RESOLVER_MAX_ADDRS];
-    if (connector == NULL)
-        abort();
     connector->loop = loop;
     connector->done = done;
     connector->arg = arg;

@@ -13,6 +13,7 @@
 #define TRANSPORT_CONNECTOR_H
 
 #include "transport/reach.h"
+#include "transport/slab.h"
 
 struct ev_loop;
 struct connector;
@@ -22,8 +23,12 @@ struct connect_options {
     /* Where to come from; NULL or zero: as the routes say. What cannot be had is never replaced:
      * then the address is unreachable. Borrowed for the call. */
     const struct config_bind *bind;
+    struct slab *room;   /* of connector_size(), where few addresses are taken from; or NULL */
     struct reach *reach; /* asked for the order and told what became of it, until `done`; or NULL */
 };
+
+/* Of a connector with the few addresses that most have. */
+size_t connector_size(void);
 
 struct connected {
     enum outcome outcome; /* ALLOWED, or CONNECT_REFUSED, _UNREACHABLE, _TIMEOUT, or OVERLOAD when

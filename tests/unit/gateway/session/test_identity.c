@@ -25,7 +25,7 @@ enum { PLAIN, GUARDED, SHARED };
 
 static struct snapshot *snapshot;
 static struct peer peer;
-static struct credentials credentials;
+static struct credentials *credentials;
 static struct identity who;
 
 static int load(void **state)
@@ -50,7 +50,7 @@ static int begin(void **state)
 {
     (void)state;
     peer = (struct peer){0};
-    credentials = (struct credentials){0};
+    credentials_clear(&credentials);
     return 0;
 }
 
@@ -67,7 +67,7 @@ static void come_as(uint32_t uid)
 
 static enum outcome ask(size_t listen)
 {
-    return identity_find(snapshot, &snapshot->config->listens[listen], NULL, &peer, &credentials,
+    return identity_find(snapshot, &snapshot->config->listens[listen], NULL, &peer, credentials,
                          &who);
 }
 
@@ -141,14 +141,14 @@ static void a_sandbox_is_what_it_was_attached_as(void **state)
     const struct attached gone = {.policy = "no such", .uid = 1001};
     const struct attached private = {.uid = 0};
     credentials_set(&credentials, STR("secret"));
-    assert_int_equal(identity_find(snapshot, NULL, &attached, &peer, &credentials, &who),
+    assert_int_equal(identity_find(snapshot, NULL, &attached, &peer, credentials, &who),
                      OUTCOME_ALLOWED);
     assert_string_equal(who.client_name, "by-uid");
     assert_string_equal(policy_name(who.policy), "other");
-    identity_find(snapshot, NULL, &gone, &peer, &credentials, &who);
+    identity_find(snapshot, NULL, &gone, &peer, credentials, &who);
     assert_null(who.policy);
     assert_false(who.narrowed_only);
-    identity_find(snapshot, NULL, &private, &peer, &credentials, &who);
+    identity_find(snapshot, NULL, &private, &peer, credentials, &who);
     assert_null(who.policy);
     assert_true(who.narrowed_only);
 }
