@@ -1,5 +1,7 @@
 #include "dns/addr.h"
 
+#include "srt/text.h"
+
 #include <arpa/inet.h>
 #include <assert.h>
 
@@ -37,19 +39,30 @@ bool addr_parse(struct addr *out, struct str text)
     copy[text.len] = '\0';
 
     uint8_t bytes[16];
-    if (inet_pton(AF_INET, copy, bytes) == 1)
-        *out = addr_of_v4(bytes);
-    else if (inet_pton(AF_INET6, copy, bytes) == 1)
-        *out = addr_of_v6(bytes);
-    else
+    const bool v6 = has_colon(text);
+    if (inet_pton(v6 ? AF_INET6 : AF_INET, copy, bytes) != 1)
         return false;
+    *out = v6 ? addr_of_v6(bytes) : addr_of_v4(bytes);
     return true;
+}
+
+/* inet_ntop() uses printf. */
+static const char *format_v4(char out[ADDR_TEXT_MAX], const uint8_t bytes[4])
+{
+    size_t len = 0;
+    for (size_t i = 0; i < 4; i++) {
+        if (i > 0)
+            out[len++] = '.';
+        len += text_number(out + len, bytes[i]);
+    }
+    return out;
 }
 
 const char *addr_format(char out[ADDR_TEXT_MAX], const struct addr *addr)
 {
-    const char *text =
-        inet_ntop(addr->family == 4 ? AF_INET : AF_INET6, addr->bytes, out, ADDR_TEXT_MAX);
+    if (addr->family == 4)
+        return format_v4(out, addr->bytes);
+    const char *text = inet_ntop(AF_INET6, addr->bytes, out, ADDR_TEXT_MAX);
     assert(text != NULL);
     return text;
 }

@@ -1,6 +1,6 @@
 #include "dns/target.h"
 
-#include <stdio.h>
+#include "srt/text.h"
 
 enum { PORT_MAX = 65535 };
 
@@ -131,10 +131,11 @@ const char *target_host(char out[NAME_MAX_LEN + 1], const struct target *target)
 
 const char *target_format(char out[TARGET_TEXT_MAX], const struct target *target)
 {
-    char host[NAME_MAX_LEN + 1];
-    target_host(host, target);
-    bool brackets = target->is_addr && target->addr.family == 6;
-    snprintf(out, TARGET_TEXT_MAX, brackets ? "[%s]:%u" : "%s:%u", host, (unsigned)target->port);
+    char host[NAME_MAX_LEN + 1], port[TEXT_NUMBER_MAX];
+    const bool brackets = target->is_addr && target->addr.family == 6;
+    text_number(port, target->port);
+    TEXT_JOIN(out, TARGET_TEXT_MAX, brackets ? "[" : NULL, target_host(host, target),
+              brackets ? "]:" : ":", port);
     return out;
 }
 

@@ -1,15 +1,16 @@
 #include "filters/words.h"
 
+#include "srt/text.h"
+
 /* How the target is written as a rule: the default ports need no port. */
 static void as_rule(const struct target *target, bool settings, char *out, size_t size)
 {
-    char host[NAME_MAX_LEN + 1];
-    bool v6 = target->is_addr && target->addr.family == 6;
-    bool web = target->port == 80 || target->port == 443;
-    target_host(host, target);
-    int len = snprintf(out, size, v6 ? "[%s]" : "%s", host);
-    if (!settings && !web && len > 0 && (size_t)len < size)
-        snprintf(out + len, size - (size_t)len, ":%u", target->port);
+    char host[NAME_MAX_LEN + 1], port[TEXT_NUMBER_MAX];
+    const bool v6 = target->is_addr && target->addr.family == 6;
+    const bool bare = settings || target->port == 80 || target->port == 443;
+    text_number(port, target->port);
+    TEXT_JOIN(out, size, v6 ? "[" : NULL, target_host(host, target), v6 ? "]" : NULL,
+              bare ? NULL : ":", bare ? NULL : port);
 }
 
 static void join_methods(const struct rule *rule, char *out, size_t size)
@@ -17,16 +18,15 @@ static void join_methods(const struct rule *rule, char *out, size_t size)
     size_t len = 0;
     out[0] = '\0';
     for (size_t i = 0; i < rule->extra->method_count && len < size; i++)
-        len += (size_t)snprintf(out + len, size - len, "%s%s", i > 0 ? ", " : "",
-                                rule->extra->methods[i]);
+        len += TEXT_JOIN(out + len, size - len, i > 0 ? ", " : NULL, rule->extra->methods[i]);
 }
 
 /* "rule build:12 of policy build" */
 static void name_rule(const struct ruling *ruling, char *out, size_t size)
 {
     char id[RULE_ID_MAX];
-    snprintf(out, size, "rule %s of policy %s", rule_id(ruling->rule, id),
-             policy_name(ruling->policy));
+    TEXT_JOIN(out, size, "rule ", rule_id(ruling->rule, id), " of policy ",
+              policy_name(ruling->policy));
 }
 
 /* Why the nearest rule does not help: agents try less if they know what is missing. */
@@ -50,11 +50,11 @@ static void say_not_allowed(const struct ruling *ruling, const struct target *ta
                             const char *asked, char *out, size_t size)
 {
     char id[RULE_ID_MAX];
-    int len = snprintf(out, size, "%s is not on the allow list of policy %s", asked,
-                       policy_name(ruling->policy));
-    if (ruling->near != NULL && target != NULL && len > 0 && (size_t)len < size)
-        snprintf(out + len, size - (size_t)len, ": rule %s %s", rule_id(ruling->near, id),
-                 near_miss(ruling, target));
+    const size_t len = TEXT_JOIN(out, size, asked, " is not on the allow list of policy ",
+                                 policy_name(ruling->policy));
+    if (ruling->near != NULL && target != NULL)
+        TEXT_JOIN(out + len, size - len, ": rule ", rule_id(ruling->near, id), " ",
+                  near_miss(ruling, target));
 }
 
 static void say_address(const struct decision *decision, const struct target *target,
@@ -75,10 +75,10 @@ static void say_address(const struct decision *decision, const struct target *ta
         snprintf(what, sizeof(what), "%s", addr_class_text(decision->addr_class));
     }
     if (target != NULL && target->is_addr)
-        snprintf(out, size, "%s is %s", asked, what);
+        TEXT_JOIN(out, size, asked, " is ", what);
     else
-        snprintf(out, size, "%s resolves to %s, which is %s", asked,
-                 addr_format(addr, &decision->denied_addr), what);
+        TEXT_JOIN(out, size, asked, " resolves to ", addr_format(addr, &decision->denied_addr),
+                  ", which is ", what);
 }
 
 void decision_dropped(const struct decision *decision, char *out, size_t size)
@@ -187,19 +187,18 @@ void decision_message(const struct decision *decision, const struct target *targ
         name_rule(ruling, rule, sizeof(rule));
 
     if (outcome == OUTCOME_FILTER && decision->filter != NULL)
-        snprintf(out, size, "%s is denied by filter %s of policy %s: %s", asked, decision->filter,
-                 policy_name(ruling->policy), decision->filter_reason);
+        TEXT_JOIN(out, size, asked, " is denied by filter ", decision->filter, " of policy ",
+                  policy_name(ruling->policy), ": ", decision->filter_reason);
     else if (outcome == OUTCOME_MODULE_ERROR && decision->filter != NULL)
         snprintf(out, size, "%s is denied: filter %s of policy %s gave no verdict: %s", asked,
                  decision->filter, policy_name(ruling->policy), decision->filter_reason);
     else if (outcome == OUTCOME_NOT_ALLOWED)
         say_not_allowed(ruling, target, asked, out, size);
     else if (outcome == OUTCOME_DENIED_BY_RULE && ruling->rule != NULL)
-        snprintf(out, size, "%s is denied by %s%s%s", asked, rule, reason != NULL ? ": " : "",
-                 reason != NULL ? reason : "");
+        TEXT_JOIN(out, size, asked, " is denied by ", rule, reason != NULL ? ": " : NULL, reason);
     else if (outcome == OUTCOME_METHOD_NOT_ALLOWED && ruling->rule != NULL) {
         join_methods(ruling->rule, methods, sizeof(methods));
-        snprintf(out, size, "%s is allowed by %s for %s only", asked, rule, methods);
+        TEXT_JOIN(out, size, asked, " is allowed by ", rule, " for ", methods, " only");
     } else if (outcome == OUTCOME_ASK_REFUSED)
         snprintf(out, size, "%s needs an approval under policy %s, and %s", asked,
                  policy_name(ruling->policy),
@@ -297,27 +296,27 @@ void decision_next_step(const struct decision *decision, const struct target *ta
     char pattern[TARGET_TEXT_MAX], methods[256], id[RULE_ID_MAX];
     bool settings = ruling->policy != NULL && policy_is_settings(ruling->policy);
     if (ruling->policy == NULL || target == NULL) {
-        snprintf(out, size, "%s", plain_next_step(outcome));
+        TEXT_JOIN(out, size, plain_next_step(outcome));
         return;
     }
     as_rule(target, settings, pattern, sizeof(pattern));
     if (outcome == OUTCOME_NOT_ALLOWED && settings)
-        snprintf(out, size, "Ask for `%s` in network.allowedDomains or use an allowed host",
-                 pattern);
+        TEXT_JOIN(out, size, "Ask for `", pattern,
+                  "` in network.allowedDomains or use an allowed host");
     else if (outcome == OUTCOME_NOT_ALLOWED)
-        snprintf(out, size, "Ask for a rule `allow = %s` or use an allowed host", pattern);
+        TEXT_JOIN(out, size, "Ask for a rule `allow = ", pattern, "` or use an allowed host");
     else if (outcome == OUTCOME_DENIED_BY_RULE && settings)
-        snprintf(out, size, "Use another host; `%s` stands in network.deniedDomains",
-                 ruling->rule->text);
+        TEXT_JOIN(out, size, "Use another host; `", ruling->rule->text,
+                  "` stands in network.deniedDomains");
     else if (outcome == OUTCOME_DENIED_BY_RULE)
-        snprintf(out, size, "Use another host; `deny = %s` (%s) beats every allow rule",
-                 ruling->rule->text, rule_id(ruling->rule, id));
+        TEXT_JOIN(out, size, "Use another host; `deny = ", ruling->rule->text, "` (",
+                  rule_id(ruling->rule, id), ") beats every allow rule");
     else if (outcome == OUTCOME_METHOD_NOT_ALLOWED) {
         join_methods(ruling->rule, methods, sizeof(methods));
-        snprintf(out, size, "Use %s, or ask for the method to be added to rule %s", methods,
-                 rule_id(ruling->rule, id));
+        TEXT_JOIN(out, size, "Use ", methods, ", or ask for the method to be added to rule ",
+                  rule_id(ruling->rule, id));
     } else if (outcome == OUTCOME_ADDRESS_DENIED)
         address_step(decision, out, size);
     else
-        snprintf(out, size, "%s", plain_next_step(outcome));
+        TEXT_JOIN(out, size, plain_next_step(outcome));
 }

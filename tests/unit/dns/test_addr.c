@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -35,6 +36,16 @@ static void test_addresses_have_one_text(void **state)
     assert_reads("64:ff9b::192.0.2.1", "64:ff9b::c000:201");
     assert_reads("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255",
                  "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff");
+}
+
+static void test_every_byte_of_an_ipv4_address_is_written(void **state)
+{
+    (void)state;
+    char wanted[ADDR_TEXT_MAX];
+    for (unsigned value = 0; value < 256; value++) {
+        snprintf(wanted, sizeof(wanted), "%u.%u.0.%u", value, 255 - value, value);
+        assert_reads(wanted, wanted);
+    }
 }
 
 static void test_mapped_is_ipv4(void **state)
@@ -253,6 +264,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_addresses_have_one_text),
+        cmocka_unit_test(test_every_byte_of_an_ipv4_address_is_written),
         cmocka_unit_test(test_mapped_is_ipv4),
         cmocka_unit_test(test_other_spellings_are_refused),
         cmocka_unit_test(test_eq),
