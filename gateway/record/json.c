@@ -1,5 +1,7 @@
 #include "record/json.h"
 
+#include "srt/text.h"
+
 #include <stdlib.h>
 
 static void grow(struct json *json, size_t more)
@@ -84,12 +86,31 @@ static bool is_plain(unsigned char c)
     return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
+#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+/* The same of eight bytes at once. A borrow or carry that goes from one byte into the next comes
+ * from one that is not plain itself. */
+static bool are_plain(uint64_t eight)
+{
+    const uint64_t quote = eight ^ EACH('"'), backslash = eight ^ EACH('\\');
+    const uint64_t control = (eight - EACH(0x20)) & ~eight;
+    const uint64_t above = eight | (eight + EACH(1));
+    const uint64_t marks = ((quote - EACH(1)) & ~quote) | ((backslash - EACH(1)) & ~backslash);
+    return ((control | above | marks) & EACH(0x80)) == 0;
+}
+
 /* Copies what stands for itself; returns how much that was. */
 static size_t put_plain(struct json *json, struct str value)
 {
     reserve(json, value.len);
     char *out = json->data + json->len;
     size_t len = 0;
+    for (uint64_t eight; value.len - len >= sizeof(eight); len += sizeof(eight)) {
+        memcpy(&eight, value.p + len, sizeof(eight));
+        if (!are_plain(eight))
+            break;
+        memcpy(out + len, &eight, sizeof(eight));
+    }
     for (; len < value.len && is_plain((unsigned char)value.p[len]); len++)
         out[len] = value.p[len];
     json->len += len;
@@ -121,18 +142,21 @@ static void put_quoted(struct json *json, struct str value)
     put_byte(json, '"');
 }
 
-static void put_key(struct json *json, const char *key)
+static void put_key(struct json *json, struct str key)
 {
-    const size_t len = key != NULL ? strlen(key) : 0;
-    reserve(json, len + 4);
+    reserve(json, key.len + 4);
+    char *out = json->data + json->len;
     if (json->comma)
-        put_byte(json, ',');
+        *out++ = ',';
     json->comma = true;
-    if (key != NULL) {
-        put_byte(json, '"');
-        put(json, key, len);
-        put(json, "\":", 2);
+    if (key.p != NULL) {
+        *out++ = '"';
+        memcpy(out, key.p, key.len);
+        out += key.len;
+        *out++ = '"';
+        *out++ = ':';
     }
+    json->len = (size_t)(out - json->data);
 }
 
 void json_reset(struct json *json)
@@ -149,7 +173,7 @@ void json_free(struct json *json)
 
 void json_object_open(struct json *json, const char *key)
 {
-    put_key(json, key);
+    put_key(json, str_of(key));
     put_byte(json, '{');
     json->comma = false;
 }
@@ -162,7 +186,7 @@ void json_object_close(struct json *json)
 
 void json_array_open(struct json *json, const char *key)
 {
-    put_key(json, key);
+    put_key(json, str_of(key));
     put_byte(json, '[');
     json->comma = false;
 }
@@ -173,7 +197,7 @@ void json_array_close(struct json *json)
     json->comma = true;
 }
 
-void json_text(struct json *json, const char *key, struct str value)
+void json_put_text(struct json *json, struct str key, struct str value)
 {
     put_key(json, key);
     if (value.p == NULL)
@@ -182,23 +206,18 @@ void json_text(struct json *json, const char *key, struct str value)
         put_quoted(json, value);
 }
 
-void json_number(struct json *json, const char *key, int64_t value)
+void json_put_number(struct json *json, struct str key, int64_t value)
 {
-    char digits[24], *end = digits + sizeof(digits), *first = end;
-    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
-    do {
-        *--first = (char)('0' + rest % 10);
-        rest /= 10;
-    } while (rest > 0);
-    if (value < 0)
-        *--first = '-';
+    char digits[TEXT_NUMBER_MAX];
     put_key(json, key);
-    put(json, first, (size_t)(end - first));
+    if (value < 0)
+        put_byte(json, '-');
+    put(json, digits, text_number(digits, value < 0 ? 0 - (uint64_t)value : (uint64_t)value));
 }
 
 void json_bool(struct json *json, const char *key, bool value)
 {
-    put_key(json, key);
+    put_key(json, str_of(key));
     if (value)
         put(json, "true", 4);
     else
@@ -212,7 +231,7 @@ void json_none(struct json *json, const char *key)
 
 void json_raw(struct json *json, const char *key, struct str value)
 {
-    put_key(json, key);
+    put_key(json, str_of(key));
     put(json, value.p, value.len);
 }
 

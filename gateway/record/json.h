@@ -22,13 +22,22 @@ struct json {
 void json_reset(struct json *json);
 void json_free(struct json *json);
 
-/* `key` NULL: an element of an array. Keys are literals of ours and written as they are. */
+/* `key` NULL: an element of an array. Keys are literals of ours and written as they are; with those
+ * of a record their lengths are known when this is compiled. */
 void json_object_open(struct json *json, const char *key);
 void json_object_close(struct json *json);
 void json_array_open(struct json *json, const char *key);
 void json_array_close(struct json *json);
-void json_text(struct json *json, const char *key, struct str value); /* p == NULL: null */
-void json_number(struct json *json, const char *key, int64_t value);
+void json_put_text(struct json *json, struct str key, struct str value);
+void json_put_number(struct json *json, struct str key, int64_t value);
+static inline void json_text(struct json *json, const char *key, struct str value)
+{
+    json_put_text(json, str_of(key), value); /* p == NULL: null */
+}
+static inline void json_number(struct json *json, const char *key, int64_t value)
+{
+    json_put_number(json, str_of(key), value);
+}
 void json_bool(struct json *json, const char *key, bool value);
 void json_none(struct json *json, const char *key); /* null; jansson owns the name json_null */
 void json_raw(struct json *json, const char *key, struct str value); /* already JSON */

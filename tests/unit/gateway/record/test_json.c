@@ -92,6 +92,45 @@ static void every_pair_of_bytes_is_one_valid_line(void **state)
     json_free(&json);
 }
 
+/* Wherever a byte stands in a longer text, it and its neighbours are written as they are alone. */
+static void bytes_are_written_alike_in_any_place(void **state)
+{
+    (void)state;
+    enum { AROUND = 19 };
+    struct json alone = {0}, whole = {0};
+    for (unsigned pair = 0; pair < 0x10000; pair++) {
+        const char bytes[2] = {(char)(pair >> 8), (char)(pair & 255)};
+        json_text(&alone, NULL, (struct str){bytes, 2});
+        const struct str written = {alone.data + 1, alone.len - 2};
+        for (size_t at = pair % 7; at <= AROUND; at += 7) {
+            char text[AROUND + 2], wanted[AROUND + 2 + 16];
+            memset(text, 'x', sizeof(text));
+            memset(wanted, 'x', sizeof(wanted));
+            memcpy(text + at, bytes, 2);
+            wanted[0] = '"';
+            memcpy(wanted + 1 + at, written.p, written.len);
+            wanted[1 + AROUND + written.len] = '"';
+            wanted[2 + AROUND + written.len] = '\0';
+            json_text(&whole, NULL, (struct str){text, sizeof(text)});
+            expect(&whole, wanted);
+        }
+        json_reset(&alone);
+    }
+    json_free(&alone);
+    json_free(&whole);
+}
+
+static void numbers_are_written_to_the_ends(void **state)
+{
+    (void)state;
+    struct json json = {0};
+    json_number(&json, NULL, INT64_MIN);
+    json_number(&json, NULL, INT64_MAX);
+    json_number(&json, NULL, 0);
+    expect(&json, "-9223372036854775808,9223372036854775807,0");
+    json_free(&json);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -100,6 +139,8 @@ int main(void)
         cmocka_unit_test(what_could_forge_a_line_is_escaped),
         cmocka_unit_test(bytes_that_are_not_utf8_become_their_own_number),
         cmocka_unit_test(every_pair_of_bytes_is_one_valid_line),
+        cmocka_unit_test(bytes_are_written_alike_in_any_place),
+        cmocka_unit_test(numbers_are_written_to_the_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
