@@ -4,7 +4,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <ev.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,11 +11,14 @@
 #define LINGER_S 2.0
 #define PROGRESS_S 10.0
 #define LOOK_S 0.1
+#define FRESH_S 0.01
 
-enum { DISCARD = 16 << 10, DISCARD_TURNS = 8 };
+enum { DISCARD = 16 << 10, DISCARD_TURNS = 8, FRESH_MAX = 16 };
 
 struct farewell {
     LIST_ENTRY(farewell) link;
+    TAILQ_ENTRY(farewell) fresh_link;
+    bool is_fresh;
     struct farewells *owner;
     int fd;
     farewell_closed_fn *on_closed;
@@ -27,14 +29,19 @@ struct farewell {
     double progress_at; /* when it last became less */
 };
 
-void farewells_init(struct farewells *farewells, struct ev_loop *loop)
+static void forget_fresh(struct farewell *farewell)
 {
-    LIST_INIT(&farewells->list);
-    farewells->loop = loop;
+    struct farewells *farewells = farewell->owner;
+    if (!farewell->is_fresh)
+        return;
+    TAILQ_REMOVE(&farewells->fresh, farewell, fresh_link);
+    farewells->fresh_count--;
+    farewell->is_fresh = false;
 }
 
 static void farewell_end(struct farewell *farewell)
 {
+    forget_fresh(farewell);
     ev_io_stop(farewell->owner->loop, &farewell->readable);
     ev_timer_stop(farewell->owner->loop, &farewell->timer);
     LIST_REMOVE(farewell, link);
@@ -50,6 +57,7 @@ void farewells_end(struct farewells *farewells)
         next = LIST_NEXT(farewell, link);
         farewell_end(farewell);
     }
+    ev_timer_stop(farewells->loop, &farewells->look);
 }
 
 static struct farewell *farewell_create(struct farewells *farewells, int fd,
@@ -66,19 +74,26 @@ static struct farewell *farewell_create(struct farewells *farewells, int fd,
     return farewell;
 }
 
-static void on_readable(struct ev_loop *loop, ev_io *io, int revents)
+/* False: its peer has closed, and it is gone. */
+static bool discard_input(struct farewell *farewell)
 {
-    (void)loop, (void)revents;
-    struct farewell *farewell = io->data;
     static _Thread_local char discarded[DISCARD];
     for (int turn = 0; turn < DISCARD_TURNS; turn++) {
         ssize_t n = recv(farewell->fd, discarded, sizeof(discarded), 0);
         if (n > 0)
             continue;
-        if (n == 0 || (errno != EAGAIN && errno != EINTR))
-            farewell_end(farewell);
-        return;
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return true;
+        farewell_end(farewell);
+        return false;
     }
+    return true;
+}
+
+static void on_readable(struct ev_loop *loop, ev_io *io, int revents)
+{
+    (void)loop, (void)revents;
+    (void)discard_input(io->data);
 }
 
 static void on_linger_end(struct ev_loop *loop, ev_timer *timer, int revents)
@@ -87,17 +102,56 @@ static void on_linger_end(struct ev_loop *loop, ev_timer *timer, int revents)
     farewell_end(timer->data);
 }
 
+static void look_at_oldest(struct farewells *farewells)
+{
+    struct farewell *farewell = TAILQ_FIRST(&farewells->fresh);
+    forget_fresh(farewell);
+    if (!discard_input(farewell))
+        return;
+    ev_io_start(farewells->loop, &farewell->readable);
+    ev_timer_start(farewells->loop, &farewell->timer);
+}
+
+static void on_fresh(struct ev_loop *loop, ev_timer *timer, int revents)
+{
+    (void)loop, (void)revents;
+    struct farewells *farewells = timer->data;
+    while (!TAILQ_EMPTY(&farewells->fresh))
+        look_at_oldest(farewells);
+}
+
+void farewells_init(struct farewells *farewells, struct ev_loop *loop)
+{
+    LIST_INIT(&farewells->list);
+    TAILQ_INIT(&farewells->fresh);
+    farewells->fresh_count = 0;
+    farewells->loop = loop;
+    ev_init(&farewells->look, on_fresh);
+    farewells->look.data = farewells;
+}
+
+static void await_peer(struct farewell *farewell)
+{
+    struct farewells *farewells = farewell->owner;
+    TAILQ_INSERT_TAIL(&farewells->fresh, farewell, fresh_link);
+    farewell->is_fresh = true;
+    if (++farewells->fresh_count > FRESH_MAX)
+        look_at_oldest(farewells);
+    if (ev_is_active(&farewells->look))
+        return;
+    ev_timer_set(&farewells->look, FRESH_S, 0.);
+    ev_timer_start(farewells->loop, &farewells->look);
+}
+
 void farewell_linger(struct farewells *farewells, int fd, farewell_closed_fn *on_closed, void *arg)
 {
     assert(fd >= 0);
     shutdown(fd, SHUT_WR);
     struct farewell *farewell = farewell_create(farewells, fd, on_closed, arg);
     ev_io_init(&farewell->readable, on_readable, fd, EV_READ);
-    farewell->readable.data = farewell;
-    ev_io_start(farewells->loop, &farewell->readable);
     ev_timer_init(&farewell->timer, on_linger_end, LINGER_S, 0.);
-    farewell->timer.data = farewell;
-    ev_timer_start(farewells->loop, &farewell->timer);
+    farewell->readable.data = farewell->timer.data = farewell;
+    await_peer(farewell);
 }
 
 static void on_look(struct ev_loop *loop, ev_timer *timer, int revents)

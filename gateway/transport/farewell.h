@@ -11,14 +11,17 @@
 #ifndef TRANSPORT_FAREWELL_H
 #define TRANSPORT_FAREWELL_H
 
+#include <ev.h>
 #include <stdbool.h>
 #include <sys/queue.h>
 
-struct ev_loop;
 struct farewell;
 
 struct farewells {
     LIST_HEAD(, farewell) list;
+    TAILQ_HEAD(farewells_fresh, farewell) fresh; /* the oldest first; not watched yet */
+    unsigned fresh_count;
+    ev_timer look; /* at those */
     struct ev_loop *loop;
 };
 
@@ -29,7 +32,10 @@ void farewells_init(struct farewells *farewells, struct ev_loop *loop);
 void farewells_end(struct farewells *farewells);
 
 /* Everything has been handed to the kernel: sends the FIN, throws away what still comes until the
- * peer closes too, for at most two seconds (RFC 9112 9.6). Takes `fd` over. */
+ * peer closes too, for about two seconds at most (RFC 9112 9.6). Takes `fd` over.
+ *
+ * Most peers close as soon as they have read the end, so it is looked at once, a little later or
+ * when some more have been said farewell to, before the loop is asked to watch it. */
 void farewell_linger(struct farewells *farewells, int fd, farewell_closed_fn *on_closed, void *arg);
 
 /* Resets the connection as soon as the kernel has delivered what it holds, or makes no progress
