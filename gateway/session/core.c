@@ -390,6 +390,7 @@ void worker_end(struct worker *worker)
     ev_loop_destroy(worker->loop);
     json_free(&worker->json);
     json_free(&worker->squid);
+    buf_free(&worker->reply);
     tls_client_free(worker->tls_client);
     free(worker->room.scratch);
     for (int i = 0; i < 2 && worker->room.pipe[i] >= 0; i++)

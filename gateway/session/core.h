@@ -176,6 +176,7 @@ struct worker {
     struct http_request *http_request;
     struct http_response *http_response;
     struct json json, squid; /* a record, and its line in that format */
+    struct buf reply;        /* an answer of ours in the making */
     uint8_t random[512];
     size_t random_left;
 

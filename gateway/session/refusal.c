@@ -16,9 +16,9 @@ static void malformed_texts(const struct request *request, char *message, size_t
                        : request->outcome == OUTCOME_BAD_RESPONSE ? "unusable response"
                        : request->outcome == OUTCOME_TIMEOUT      ? "too slow"
                                                                   : "malformed request";
-    snprintf(message, message_size, "%s: %s", what, request->why);
-    snprintf(next_step, next_step_size, "%s",
-             server ? "The fault is at the server; try again later" : "Correct the request");
+    TEXT_JOIN(message, message_size, what, ": ", request->why);
+    TEXT_JOIN(next_step, next_step_size,
+              server ? "The fault is at the server; try again later" : "Correct the request");
 }
 
 static void say_tried(const struct request *request, char *message, size_t size)
@@ -46,8 +46,8 @@ void refusal_texts(const struct session *session, char *message, size_t message_
     }
     const struct target *target = request->has_target ? &request->target : NULL;
     if (target == NULL) {
-        snprintf(message, message_size, "%s", outcome_row(request->outcome)->word);
-        snprintf(next_step, next_step_size, "Send a complete request");
+        TEXT_JOIN(message, message_size, outcome_row(request->outcome)->word);
+        TEXT_JOIN(next_step, next_step_size, "Send a complete request");
         return;
     }
     decision_message(&request->decision, target, request->outcome, message, message_size);
@@ -115,47 +115,74 @@ static int status_of(const struct request *request)
                                      : outcome_row(request->outcome)->http_status;
 }
 
-static void append_body_head(struct buf *out, const char *type, size_t len)
+static void append_length(struct buf *out, size_t len)
 {
-    buf_printf(out, "Content-Type: %s\r\nContent-Length: %zu\r\n\r\n", type, len);
+    buf_append(out, STR("\r\nContent-Length: "));
+    buf_number(out, len);
+    buf_append(out, STR("\r\n\r\n"));
+}
+
+static void append_json(struct session *session, const char *message, const char *next_step,
+                        bool bodiless, struct buf *out)
+{
+    struct json *json = &session->worker->json;
+    write_json(session, message, next_step, json);
+    buf_append(out, STR("Content-Type: application/json"));
+    append_length(out, json->len);
+    if (!bodiless)
+        buf_append(out, (struct str){json->data, json->len});
+}
+
+static void append_text(const char *id, const char *message, const char *next_step, bool bodiless,
+                        struct buf *out)
+{
+    buf_append(out, STR("Content-Type: text/plain; charset=utf-8"));
+    append_length(out, strlen(message) + strlen(next_step) + strlen(id) + 3);
+    if (!bodiless)
+        BUF_JOIN(out, message, "\n", next_step, "\n", id, "\n");
+}
+
+static void append_retry_after(struct buf *out, const struct request *request)
+{
+    buf_append(out, STR("Retry-After: "));
+    buf_number(out, request->retry_after_s > 0 ? request->retry_after_s : 1);
+    buf_append(out, STR("\r\n"));
+}
+
+static void append_head(const struct request *request, const char *message, bool keeps_connection,
+                        struct buf *out)
+{
+    const struct outcome_row *row = outcome_row(request->outcome);
+    const int status = status_of(request);
+    buf_append(out, STR("HTTP/1.1 "));
+    buf_number(out, (uint64_t)status);
+    BUF_JOIN(out, " ", row->policy ? "Blocked by policy" : http_status_phrase(status),
+             "\r\nProxy-Status: srt-gateway; error=", row->proxy_error, "; details=");
+    append_quoted(out, message);
+    BUF_JOIN(out, "\r\n", row->policy ? "X-Proxy-Error: blocked-by-allowlist\r\n" : NULL,
+             status != 407
+                 ? NULL
+                 : "Proxy-Authenticate: Basic realm=\"srt-gateway\", charset=\"UTF-8\"\r\n");
+    if (status == 429 || status == 503)
+        append_retry_after(out, request);
+    BUF_JOIN(out, "Cache-Control: no-store\r\n", keeps_connection ? NULL : "Connection: close\r\n");
 }
 
 void refusal_send_http(struct session *session, bool keeps_connection)
 {
     const struct request *request = &session->request;
-    const struct outcome_row *row = outcome_row(request->outcome);
     const bool bodiless = session->http != NULL && session->http->parsed && session->http->head;
-    const int status = status_of(request);
-    struct buf *out = &session->client.out;
+    struct buf *out = &session->worker->reply;
     char message[TEXT_MAX], next_step[TEXT_MAX];
     refusal_texts(session, message, sizeof(message), next_step, sizeof(next_step));
-
-    buf_printf(out, "HTTP/1.1 %d %s\r\n", status,
-               row->policy ? "Blocked by policy" : http_status_phrase(status));
-    buf_printf(out, "Proxy-Status: srt-gateway; error=%s; details=", row->proxy_error);
-    append_quoted(out, message);
-    buf_append(out, STR("\r\n"));
-    if (row->policy)
-        buf_append(out, STR("X-Proxy-Error: blocked-by-allowlist\r\n"));
-    if (status == 407)
-        buf_append(out,
-                   STR("Proxy-Authenticate: Basic realm=\"srt-gateway\", charset=\"UTF-8\"\r\n"));
-    if (status == 429 || status == 503)
-        buf_printf(out, "Retry-After: %u\r\n",
-                   request->retry_after_s > 0 ? request->retry_after_s : 1);
-    buf_append(out, STR("Cache-Control: no-store\r\n"));
-    buf_append(out, keeps_connection ? STR("") : STR("Connection: close\r\n"));
-    if (request->prefers_text) {
-        append_body_head(out, "text/plain; charset=utf-8",
-                         strlen(message) + strlen(next_step) + sizeof(request->id) + 2);
-        if (!bodiless)
-            buf_printf(out, "%s\n%s\n%s\n", message, next_step, request->id);
-    } else {
-        struct json *json = &session->worker->json;
-        write_json(session, message, next_step, json);
-        append_body_head(out, "application/json", json->len);
-        if (!bodiless)
-            buf_append(out, (struct str){json->data, json->len});
-    }
-    stream_flush(&session->client);
+    buf_clear(out);
+    append_head(request, message, keeps_connection, out);
+    if (request->prefers_text)
+        append_text(request->id, message, next_step, bodiless, out);
+    else
+        append_json(session, message, next_step, bodiless, out);
+    if (keeps_connection)
+        stream_send(&session->client, buf_view(out));
+    else
+        stream_send_last(&session->client, buf_view(out));
 }

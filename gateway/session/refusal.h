@@ -13,7 +13,7 @@ struct session;
 void refusal_texts(const struct session *session, char *message, size_t message_size,
                    char *next_step, size_t next_step_size);
 
-/* The whole HTTP answer, queued for the client. */
+/* The whole HTTP answer goes to the client; without `keeps_connection` its end has to follow. */
 void refusal_send_http(struct session *session, bool keeps_connection);
 
 #endif

@@ -21,13 +21,12 @@ static const char *const close_words[] = {
 
 static const char *peer_text(const struct peer *peer, char out[PEER_TEXT_MAX])
 {
-    char addr[ADDR_TEXT_MAX];
+    char addr[ADDR_TEXT_MAX], port[TEXT_NUMBER_MAX];
     if (peer->addr.family != 0) {
-        addr_format(addr, &peer->addr);
-        if (peer->addr.family == 6)
-            snprintf(out, PEER_TEXT_MAX, "[%s]:%u", addr, peer->port);
-        else
-            snprintf(out, PEER_TEXT_MAX, "%s:%u", addr, peer->port);
+        const bool v6 = peer->addr.family == 6;
+        text_number(port, peer->port);
+        TEXT_JOIN(out, PEER_TEXT_MAX, v6 ? "[" : NULL, addr_format(addr, &peer->addr),
+                  v6 ? "]:" : ":", port);
     } else if (peer->has_uid) {
         snprintf(out, PEER_TEXT_MAX, "uid=%u,pid=%d", peer->uid, peer->pid);
     } else {
@@ -157,7 +156,7 @@ bool report_admission(struct session *session, uint64_t ticket)
     char message[TEXT_MAX];
     const struct request *request = &session->request;
     if (request->decision.filter == NULL && request->via != NULL)
-        snprintf(message, sizeof(message), "by the upstream proxy %s", request->via);
+        TEXT_JOIN(message, sizeof(message), "by the upstream proxy ", request->via);
     else
         decision_note(&request->decision, &request->target, message, sizeof(message));
     if (message[0] == '\0' && request->approval != NULL && request->approval->text != NULL)

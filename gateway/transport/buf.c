@@ -52,6 +52,17 @@ void buf_append(struct buf *buf, struct str bytes)
     buf_added(buf, bytes.len);
 }
 
+void buf_join(struct buf *buf, const char *const parts[], size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        buf_append(buf, str_of(parts[i]));
+}
+
+void buf_number(struct buf *buf, uint64_t value)
+{
+    buf_added(buf, text_number(buf_room(buf, TEXT_NUMBER_MAX), value));
+}
+
 void buf_printf(struct buf *buf, const char *format, ...)
 {
     va_list args;
@@ -93,4 +104,9 @@ void buf_free(struct buf *buf)
 {
     free(buf->data);
     *buf = (struct buf){0};
+}
+
+void buf_clear(struct buf *buf)
+{
+    buf->start = buf->len = 0;
 }

@@ -11,6 +11,7 @@
 #define TRANSPORT_BUF_H
 
 #include "srt/str.h"
+#include "srt/text.h"
 
 #include <stdint.h>
 
@@ -26,6 +27,11 @@ static inline struct str buf_view(const struct buf *buf)
 }
 
 void buf_append(struct buf *buf, struct str bytes);
+/* What most heads are made of: texts, those that are NULL left out, and numbers. */
+void buf_join(struct buf *buf, const char *const parts[], size_t count);
+#define BUF_JOIN(buf, ...) \
+    buf_join((buf), TEXT_PARTS(__VA_ARGS__), sizeof(TEXT_PARTS(__VA_ARGS__)) / sizeof(char *))
+void buf_number(struct buf *buf, uint64_t value);
 __attribute__((format(printf, 2, 3))) void buf_printf(struct buf *buf, const char *format, ...);
 
 /* Room for `n` more bytes behind the queue; buf_added() then says how many were written there. */
@@ -39,5 +45,7 @@ void buf_take(struct buf *buf, size_t n);
 void buf_move(struct buf *to, struct buf *from);
 
 void buf_free(struct buf *buf);
+/* Empties it, and keeps the storage. */
+void buf_clear(struct buf *buf);
 
 #endif

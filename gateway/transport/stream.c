@@ -96,13 +96,16 @@ size_t stream_splice_in(struct stream *stream, int pipe, size_t max)
     return n > 0 ? (size_t)n : 0;
 }
 
+/* By way of storage that is there anyway: how much comes is not known before, and room for all that
+ * could is dear to get and to give back. */
 size_t stream_fill(struct stream *stream, size_t max)
 {
+    static _Thread_local char room[FILL_STEP];
     size_t total = 0;
     while (stream->in.len < max) {
-        size_t want = max - stream->in.len < FILL_STEP ? max - stream->in.len : FILL_STEP;
-        size_t n = stream_read(stream, buf_room(&stream->in, want), want);
-        buf_added(&stream->in, n);
+        const size_t want = max - stream->in.len;
+        const size_t n = stream_read(stream, room, want < FILL_STEP ? want : FILL_STEP);
+        buf_append(&stream->in, (struct str){room, n});
         total += n;
         if (n == 0)
             break;
@@ -126,13 +129,13 @@ static size_t write_tls(struct stream *stream, struct str bytes)
     return total;
 }
 
-static size_t write_some(struct stream *stream, struct str bytes)
+static size_t write_some(struct stream *stream, struct str bytes, int flags)
 {
     size_t done = 0;
     if (stream->tls != NULL)
         return write_tls(stream, bytes);
     while (done < bytes.len && stream->writable && !stream->deaf) {
-        ssize_t n = send(stream->fd, bytes.p + done, bytes.len - done, MSG_NOSIGNAL);
+        ssize_t n = send(stream->fd, bytes.p + done, bytes.len - done, MSG_NOSIGNAL | flags);
         if (n >= 0)
             done += (size_t)n;
         else if (errno == EAGAIN || errno == EWOULDBLOCK)
@@ -177,19 +180,29 @@ void stream_splice_out(struct stream *stream, int pipe, size_t len)
 void stream_flush(struct stream *stream)
 {
     if (stream->out.len > 0)
-        buf_take(&stream->out, write_some(stream, buf_view(&stream->out)));
+        buf_take(&stream->out, write_some(stream, buf_view(&stream->out), 0));
     if (stream->deaf)
         buf_free(&stream->out);
 }
 
-void stream_send(struct stream *stream, struct str bytes)
+static void send_with(struct stream *stream, struct str bytes, int flags)
 {
     size_t done = 0;
     stream_flush(stream);
     if (stream->out.len == 0)
-        done = write_some(stream, bytes);
+        done = write_some(stream, bytes, flags);
     if (!stream->deaf)
         buf_append(&stream->out, str_from(bytes, done));
+}
+
+void stream_send(struct stream *stream, struct str bytes)
+{
+    send_with(stream, bytes, 0);
+}
+
+void stream_send_last(struct stream *stream, struct str bytes)
+{
+    send_with(stream, bytes, MSG_MORE);
 }
 
 void stream_finish(struct stream *stream)

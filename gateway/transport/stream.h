@@ -59,6 +59,9 @@ void stream_splice_out(struct stream *stream, int pipe, size_t len);
 
 /* Queues bytes, and hands to the kernel what it takes now. */
 void stream_send(struct stream *stream, struct str bytes);
+/* The same with the last that is sent, where the FIN follows at once: it leaves in one segment with
+ * it, and the peer is woken once. */
+void stream_send_last(struct stream *stream, struct str bytes);
 void stream_flush(struct stream *stream);
 /* The FIN, once `out` is empty; again while `finishing`. */
 void stream_finish(struct stream *stream);

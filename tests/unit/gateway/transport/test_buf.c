@@ -59,6 +59,23 @@ static void moves_without_copying_into_an_empty_one(void **state)
     buf_free(&to);
 }
 
+static void texts_and_numbers_are_joined(void **state)
+{
+    (void)state;
+    struct buf buf = {0};
+    BUF_JOIN(&buf, "HTTP/1.1 ", NULL, "", "403");
+    buf_number(&buf, 0);
+    buf_number(&buf, UINT64_MAX);
+    assert_holds(&buf, "HTTP/1.1 403018446744073709551615");
+    const char *storage = buf.data;
+    buf_clear(&buf);
+    assert_int_equal(buf_view(&buf).len, 0);
+    BUF_JOIN(&buf, "again");
+    assert_holds(&buf, "again");
+    assert_ptr_equal(buf.data, storage);
+    buf_free(&buf);
+}
+
 /* A queue that stays full while bytes pass through one at a time: order holds, storage is bounded.
  */
 static void bytes_pass_through_a_full_queue(void **state)
@@ -85,6 +102,7 @@ int main(void)
         cmocka_unit_test(owns_nothing_while_empty),
         cmocka_unit_test(keeps_the_order),
         cmocka_unit_test(moves_without_copying_into_an_empty_one),
+        cmocka_unit_test(texts_and_numbers_are_joined),
         cmocka_unit_test(bytes_pass_through_a_full_queue),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
