@@ -1,6 +1,7 @@
 #include "launcher/warden/call.h"
 
 #include "launcher/clock.h"
+#include "launcher/warden/held.h"
 #include "srt/cleanup.h"
 
 #include <errno.h>
@@ -28,8 +29,6 @@ static void caller_forget(struct caller *caller)
 {
     if (caller->tid != 0)
         close(caller->dir);
-    if (caller->tid != 0 && caller->cwd >= 0)
-        close(caller->cwd);
     *caller = (struct caller){.tid = 0};
 }
 
@@ -45,7 +44,7 @@ static bool caller_open(const struct call *call, struct caller *caller)
     snprintf(name, sizeof(name), "%d", (int)call->request->pid);
     int dir = openat(call->ward->host_proc, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir >= 0)
-        *caller = (struct caller){.tid = (pid_t)call->request->pid, .dir = dir, .cwd = -1};
+        *caller = (struct caller){.tid = (pid_t)call->request->pid, .dir = dir};
     return dir >= 0;
 }
 
@@ -162,6 +161,14 @@ void call_umask_changes(struct ward *ward)
     ward->umask_ms = clock_ms();
 }
 
+void call_use_umask(struct call *call)
+{
+    mode_t mask = call_caller(call)->umask;
+    if (call->ward->umask != mask)
+        umask(mask);
+    call->ward->umask = mask;
+}
+
 static void descriptor_name(int fd, char name[32])
 {
     if (fd == AT_FDCWD)
@@ -170,78 +177,68 @@ static void descriptor_name(int fd, char name[32])
         snprintf(name, 32, "fd/%d", fd);
 }
 
-static bool look_at_place(int dir, const char *name, int flags, struct call_place *place)
+bool call_look(struct call *call, int dir_fd, const char *path, int at_flags, struct statx *st)
 {
-    struct statx st;
-    if (statx(dir, name, flags | AT_STATX_DONT_SYNC, STATX_INO | STATX_MNT_ID, &st) != 0)
+    const unsigned mask = STATX_TYPE | STATX_INO | STATX_MNT_ID;
+    const int flags = at_flags | AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT;
+    if (path[0] == '/')
+        return statx(AT_FDCWD, path, flags, mask, st) == 0;
+    char whole[PATH_MAX];
+    descriptor_name(dir_fd, whole);
+    size_t start = strlen(whole), len = strlen(path);
+    if (start + 1 + len >= sizeof(whole))
         return false;
-    *place = (struct call_place){.inode = st.stx_ino,
-                                 .mount = st.stx_mnt_id,
-                                 .major = st.stx_dev_major,
-                                 .minor = st.stx_dev_minor};
-    return true;
-}
-
-/* A directory has one name on one mount, and its number is not given away while it is held open. */
-static bool is_same_place(const struct call_place *a, const struct call_place *b)
-{
-    return a->inode == b->inode && a->mount == b->mount && a->major == b->major &&
-           a->minor == b->minor;
-}
-
-/* To look whether the working directory is where it was costs half of opening it. */
-static int open_working_directory(struct call *call)
-{
+    whole[start] = '/';
+    memcpy(whole + start + 1, path, len + 1);
+    if (len == 0)
+        whole[start] = '\0';
+    /* What is found in the directory of a task shows that the task lives. */
     struct caller *caller = slot_of(call);
-    struct call_place place;
-    if (caller->tid == (pid_t)call->request->pid && caller->cwd >= 0 &&
-        look_at_place(caller->dir, "cwd", 0, &place) && is_same_place(&place, &caller->place)) {
-        call->caller = caller;
-        return caller->cwd;
-    }
-    int fd = call_open_proc(call, "cwd", O_PATH | O_DIRECTORY);
-    if (fd < 0 || call->caller == NULL || !look_at_place(fd, "", AT_EMPTY_PATH, &place))
-        return fd;
-    if (call->caller->cwd >= 0)
-        close(call->caller->cwd);
-    call->caller->place = place;
-    return call->caller->cwd = fd;
+    if (caller->tid == (pid_t)call->request->pid && statx(caller->dir, whole, flags, mask, st) == 0)
+        return call->caller = caller, true;
+    if (call->caller == NULL && (caller = find_caller(call)) != NULL)
+        return statx(caller->dir, whole, flags, mask, st) == 0;
+    return false;
 }
 
 int call_open_base(struct call *call, int dir_fd)
 {
-    if (dir_fd == AT_FDCWD)
-        return open_working_directory(call);
+    int fd = held_find(call, dir_fd, "");
+    if (fd >= 0)
+        return fd;
     char name[32];
     descriptor_name(dir_fd, name);
-    int fd = call_open_proc(call, name, O_PATH | O_DIRECTORY);
-    if (fd < 0 && errno == ENOENT)
+    fd = call_open_proc(call, name, O_PATH | O_DIRECTORY);
+    if (fd >= 0)
+        held_keep(call, fd);
+    else if (dir_fd != AT_FDCWD && errno == ENOENT)
         errno = EBADF;
     return fd;
 }
 
-static bool is_kept(const struct call *call, int base)
-{
-    return call->caller != NULL && call->caller->cwd == base;
-}
-
 void call_close_base(const struct call *call, int base)
 {
-    if (base >= 0 && !is_kept(call, base))
+    if (base >= 0 && !held_has(call->ward, base))
         close(base);
 }
 
-int call_keep_base(const struct call *call, int base)
+int call_own_base(const struct call *call, int base)
 {
-    return is_kept(call, base) ? fcntl(base, F_DUPFD_CLOEXEC, 0) : base;
+    return held_has(call->ward, base) ? fcntl(base, F_DUPFD_CLOEXEC, 0) : base;
 }
 
 bool call_path_of(struct call *call, int fd, char path[PATH_MAX])
 {
     char name[32];
     descriptor_name(fd, name);
-    const struct caller *caller = find_caller(call);
-    ssize_t len = caller == NULL ? -1 : readlinkat(caller->dir, name, path, PATH_MAX - 1);
+    struct caller *caller = slot_of(call);
+    ssize_t len = -1;
+    if (caller->tid == (pid_t)call->request->pid)
+        len = readlinkat(caller->dir, name, path, PATH_MAX - 1);
+    if (len > 0)
+        call->caller = caller;
+    else if ((caller = find_caller(call)) != NULL)
+        len = readlinkat(caller->dir, name, path, PATH_MAX - 1);
     path[len > 0 ? len : 0] = '\0';
     return path[0] == '/';
 }

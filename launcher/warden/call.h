@@ -23,18 +23,22 @@
 struct caller {
     pid_t tid; /* 0 = free */
     int dir;
-    int cwd; /* where its working directory was last, -1 = not known; `place` tells if it still is
-              */
-    struct call_place {
-        uint64_t inode, mount;
-        uint32_t major, minor;
-    } place;
     pid_t inner_pid, inner_tid; /* as the sandbox's own /proc names them */
     mode_t umask;
     int64_t read_ms; /* when its status was read; 0 = never, or it may have changed since */
 };
 
-enum { CALLERS = 64 };
+/* A directory that stays open (held.h). */
+struct held {
+    int fd; /* 0 = free */
+    struct held_place {
+        uint64_t inode, mount;
+        uint32_t major, minor;
+    } place;
+    uint64_t serial; /* the call that used it last */
+};
+
+enum { CALLERS = 64, HELD_DIRS = 64, HELD_FDS = 1024 };
 
 /* What stays from call to call. */
 struct ward {
@@ -49,11 +53,17 @@ struct ward {
     dev_t plain_dev;  /* a file system that is not /proc; 0 = none seen yet */
     int64_t umask_ms; /* when somebody last changed a umask */
     struct caller callers[CALLERS];
+    struct held held[HELD_DIRS];
+    uint64_t held_fds[HELD_FDS / 64]; /* which descriptors are held */
+    int here;                         /* the one that is our working directory, -1 = none of them */
+    mode_t umask;                     /* ours: whatever the last caller with a new name had */
+    bool expects_new;                 /* what was last asked for, if need be made, had to be made */
 };
 
 struct call {
     struct ward *ward;
     const struct seccomp_notif *request;
+    uint64_t serial;       /* of this call, never 0 */
     struct caller *caller; /* once it is certain that its directory is this caller's */
     bool reported;         /* once is enough */
     bool cuts;             /* truncate(): what is opened is cut to `size` and not given */
@@ -69,8 +79,14 @@ int call_open_proc(struct call *call, const char *name, int flags);
 /* Whoever calls, with `inner_pid`, `inner_tid` and a umask that is at most UMASK_MS old where a
  * thread of the same process changes it at this very moment, and up to date otherwise. */
 const struct caller *call_caller(struct call *call);
+/* What is made now gets the caller's umask. */
+void call_use_umask(struct call *call);
 /* Somebody is about to change a umask. */
 void call_umask_changes(struct ward *ward);
+/* What `path` leads to from the caller's `dir_fd`, or absolute. Links of /proc are not followed as
+ * the caller would, and might be though the caller may not: so what is learned here is only ever
+ * compared with something that was found otherwise. */
+bool call_look(struct call *call, int dir_fd, const char *path, int at_flags, struct statx *st);
 /* Where the caller's own descriptor is, and what; false where it has no path. */
 bool call_path_of(struct call *call, int fd, char path[PATH_MAX]);
 bool call_stat_of(struct call *call, int fd, struct stat *st);
@@ -84,8 +100,8 @@ int call_read_memory(const struct call *call, uint64_t address, void *out, size_
 int call_open_base(struct call *call, int dir_fd);
 /* -1 is nothing. */
 void call_close_base(const struct call *call, int base);
-/* The same directory, to keep. Gives `base` back. */
-int call_keep_base(const struct call *call, int base);
+/* The same directory, to close. Gives `base` back. */
+int call_own_base(const struct call *call, int base);
 
 /* The path of one of our own descriptors, "" where there is none; the number of bytes. */
 size_t ward_path_of(const struct ward *ward, int fd, char *path, size_t size);

@@ -1,4 +1,5 @@
 #include "launcher/warden/answers.h"
+#include "launcher/warden/held.h"
 #include "launcher/warden/judge.h"
 #include "srt/cleanup.h"
 
@@ -7,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 static bool may_change(const struct call *call, const char *path)
 {
@@ -38,6 +40,17 @@ static int64_t change_descriptor(struct call *call, const struct table_row *row,
     return judge_path(call, row, path);
 }
 
+/* A directory that is to go is not held. */
+static void let_go(struct call *call, const struct table_row *row, const uint64_t *args,
+                   const struct spot *spot)
+{
+    struct stat st;
+    bool removes = strcmp(row->operation, "rmdir") == 0 ||
+                   (row->number == SYS_unlinkat && (args[2] & AT_REMOVEDIR) != 0);
+    if (removes && fstatat(spot->dir, spot->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        held_drop(call->ward, &st);
+}
+
 int64_t answer_change(struct call *call, const struct table_row *row, const uint64_t *args)
 {
     uint64_t flags = row->aim > 0 ? args[row->aim] : 0;
@@ -47,10 +60,15 @@ int64_t answer_change(struct call *call, const struct table_row *row, const uint
         ((flags & AT_EMPTY_PATH) != 0 && call_read_memory(call, args[1], &first, 1) == 0 &&
          first == '\0'))
         return change_descriptor(call, row, (int)args[0]);
-    autospot struct spot spot = SPOT_NONE;
+    SPOT(spot);
     struct stat st;
     if (spot_of(call, (int)args[0], args[1], &spot) != 0 || spot_is_special(&spot) ||
-        judge_is_private(spot.path) || fstatat(spot.dir, spot.name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+        judge_is_private(spot.path))
+        return ANSWER_RUN_IT;
+    let_go(call, row, args, &spot);
+    if (!follow && may_change(call, spot.path))
+        return ANSWER_RUN_IT;
+    if (fstatat(spot.dir, spot.name, &st, AT_SYMLINK_NOFOLLOW) != 0)
         return ANSWER_RUN_IT;
     struct path_place place = {0};
     if (S_ISLNK(st.st_mode) && follow &&

@@ -86,6 +86,13 @@ bool judge_creation(struct call *call, const char *operation, const char *path, 
     return false;
 }
 
+bool judge_may_create(const struct call *call, const char *path)
+{
+    const struct fence *fence = call->ward->law->fence;
+    return !judge_is_private(path) && fence_view(fence, path).writable &&
+           protect_lead(&fence->protect, path, false) == NULL;
+}
+
 int64_t judge_result(struct call *call, const char *operation, const struct spot *spot,
                      int64_t result)
 {

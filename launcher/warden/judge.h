@@ -21,6 +21,9 @@ bool judge_is_private(const char *path);
 /* Whether a new name may come to be at this path; otherwise the refusal has been reported. */
 bool judge_creation(struct call *call, const char *operation, const char *path, mode_t type);
 
+/* The same for a file that need not be there, without a report. False says nothing. */
+bool judge_may_create(const struct call *call, const char *path);
+
 /* Whether what is at `from` may get the name `to`. A directory takes everything in it along:
  * nothing below may become a name that could not have been created there. */
 bool judge_move(struct call *call, const struct spot *from, const char *to);

@@ -24,7 +24,10 @@ static int new_spot(struct call *call, int dir_fd, uint64_t address, bool dir, s
         return result;
     if (!call_waits(call))
         return -EINTR;
-    if (spot_is_special(spot) || spot_exists(spot))
+    if (spot_is_special(spot))
+        return -EEXIST;
+    /* Where it may be made the call itself tells that there is something. */
+    if ((!judge_may_create(call, spot->path) || (spot->slash && !dir)) && spot_exists(spot))
         return -EEXIST;
     return spot->slash && !dir ? -ENOENT : 0;
 }
@@ -33,7 +36,7 @@ int64_t answer_make(struct call *call, const struct table_row *row, const uint64
 {
     bool dir = strcmp(row->operation, "mkdir") == 0;
     mode_t mode = (mode_t)args[2];
-    autospot struct spot spot = SPOT_NONE;
+    SPOT(spot);
     int result = new_spot(call, (int)args[0], args[1], dir, &spot);
     if (result != 0)
         return result;
@@ -41,18 +44,16 @@ int64_t answer_make(struct call *call, const struct table_row *row, const uint64
     bool new_hooks = dir && fence_view(call->ward->law->fence, spot.path).fresh == PROTECT_HOOKS;
     if (!new_hooks && !judge_creation(call, row->operation, spot.path, dir ? S_IFDIR : S_IFREG))
         return -EROFS;
-    umask(call_caller(call)->umask);
+    call_use_umask(call);
     int made = dir ? mkdirat(spot.dir, spot.name, mode)
                    : mknodat(spot.dir, spot.name, mode, (dev_t)args[3]);
-    int64_t answer = errno_of(made);
-    umask(0);
-    return judge_result(call, row->operation, &spot, answer);
+    return judge_result(call, row->operation, &spot, errno_of(made));
 }
 
 int64_t answer_symlink(struct call *call, const struct table_row *row, const uint64_t *args)
 {
     char target[PATH_MAX];
-    autospot struct spot spot = SPOT_NONE;
+    SPOT(spot);
     int result = call_read_string(call, args[0], target, sizeof(target));
     if (result == 0)
         result = new_spot(call, (int)args[1], args[2], false, &spot);
@@ -83,7 +84,7 @@ static int64_t open_linked(struct call *call, int dir_fd, uint64_t address, uint
         return -errno;
     if ((flags & AT_SYMLINK_FOLLOW) != 0)
         return errno_of(spot_walk(call, base, path));
-    autospot struct spot spot = SPOT_NONE;
+    SPOT(spot);
     result = spot_find(call, base, path, &spot);
     if (result != 0)
         return result;
@@ -93,7 +94,7 @@ static int64_t open_linked(struct call *call, int dir_fd, uint64_t address, uint
 
 int64_t answer_link(struct call *call, const struct table_row *row, const uint64_t *args)
 {
-    autospot struct spot spot = SPOT_NONE;
+    SPOT(spot);
     int64_t opened = open_linked(call, (int)args[0], args[1], args[4]);
     if (opened < 0)
         return opened;
@@ -134,10 +135,9 @@ static int64_t put_config(struct call *call, const struct spot *from, const stru
 int64_t answer_rename(struct call *call, const struct table_row *row, const uint64_t *args)
 {
     uint64_t flags = args[4];
-    autospot struct spot from = SPOT_NONE, to = SPOT_NONE;
-    int result = spot_of(call, (int)args[0], args[1], &from);
-    if (result == 0)
-        result = spot_of(call, (int)args[2], args[3], &to);
+    SPOT(from);
+    SPOT(to);
+    int result = spot_pair(call, args, &from, &to);
     if (result != 0)
         return result;
     if (!call_waits(call))

@@ -21,16 +21,26 @@ static int64_t errno_of(int result)
     return result < 0 ? -errno : result;
 }
 
-static int64_t give(const struct call *call, int fd, uint64_t flags)
+/* The caller goes on with its descriptor while ours is not closed yet. Nobody notices, unless it is
+ * of a program: one that somebody may still write to cannot be started (ETXTBSY). So `mode` tells
+ * whether ours has to be closed first, which takes one more turn. Takes `*fd`. */
+static int64_t give(const struct call *call, int *fd, uint64_t flags, mode_t mode)
 {
     if (call->cuts)
-        return errno_of(ftruncate(fd, call->size));
+        return errno_of(ftruncate(*fd, call->size));
+    bool program = (mode & (S_IXUSR | S_IXGRP | S_IXOTH)) != 0;
     struct seccomp_notif_addfd gift = {.id = call->request->id,
-                                       .flags = SECCOMP_ADDFD_FLAG_SEND,
-                                       .srcfd = (uint32_t)fd,
+                                       .flags = program ? 0 : SECCOMP_ADDFD_FLAG_SEND,
+                                       .srcfd = (uint32_t)*fd,
                                        .newfd_flags = (flags & O_CLOEXEC) != 0 ? O_CLOEXEC : 0};
     int given = ioctl(call->ward->listener, SECCOMP_IOCTL_NOTIF_ADDFD, &gift);
-    return given < 0 ? -errno : ANSWER_SENT;
+    if (given < 0)
+        return -errno;
+    close(steal_fd(fd));
+    struct seccomp_notif_resp response = {.id = call->request->id, .val = given};
+    if (program)
+        ioctl(call->ward->listener, SECCOMP_IOCTL_NOTIF_SEND, &response);
+    return ANSWER_SENT;
 }
 
 /* Opening one end of a FIFO waits for the other: not here, where everybody would wait with it. What
@@ -55,7 +65,7 @@ static int64_t open_waiting(struct call *call, const struct spot *spot, int flag
         _exit(0);
     int fd =
         openat(call->ward->host_proc, ward_link_to(fifo).text, (flags & ~O_NOFOLLOW) | O_CLOEXEC);
-    if (fd < 0 || give(call, fd, (uint64_t)flags) < 0) {
+    if (fd < 0 || give(call, &fd, (uint64_t)flags, 0) < 0) {
         struct seccomp_notif_resp answer = {.id = call->request->id,
                                             .error = fd < 0 ? -errno : -EMFILE};
         ioctl(call->ward->listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);
@@ -167,7 +177,7 @@ static int64_t open_existing(struct call *call, const struct spot *spot, int fla
     if (S_ISREG(type) && nofollow != 0 && !is_on_proc(call->ward, spot, st->st_dev) &&
         fence_view(call->ward->law->fence, spot->path).writable) {
         autoclose int fd = openat(spot->dir, spot->name, flags | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
-        return fd < 0 ? -errno : give(call, fd, (uint64_t)flags);
+        return fd < 0 ? -errno : give(call, &fd, (uint64_t)flags, st->st_mode);
     }
     bool changes = (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
     int plain = (flags & ~O_TRUNC) | nofollow | O_NOCTTY | O_CLOEXEC;
@@ -197,21 +207,15 @@ static int64_t open_existing(struct call *call, const struct spot *spot, int fla
         close(fd);
         fd = cut;
     }
-    return give(call, fd, (uint64_t)flags);
+    return give(call, &fd, (uint64_t)flags, st->st_mode);
 }
 
 static int64_t open_new(struct call *call, const struct spot *spot, int flags, mode_t mode)
 {
-    if (!judge_creation(call, "create", spot->path, S_IFREG))
-        return -EROFS;
-    umask(call_caller(call)->umask);
+    call_use_umask(call);
     autoclose int fd = openat(spot->dir, spot->name,
                               flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & 07777);
-    int error = errno;
-    umask(0);
-    if (fd < 0)
-        return -error;
-    return give(call, fd, (uint64_t)flags);
+    return fd < 0 ? -errno : give(call, &fd, (uint64_t)flags, mode);
 }
 
 /* One look at the spot. `*again` when it changed meanwhile or was a link that has been followed. */
@@ -220,14 +224,26 @@ static int64_t open_once(struct call *call, struct spot *spot, int flags, mode_t
     struct stat st;
     if (spot_is_special(spot) || spot->slash)
         return -EISDIR;
+    bool exclusive = (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL);
+    /* A look less, where there is likely nothing. */
+    if ((exclusive || ((flags & O_CREAT) != 0 && call->ward->expects_new)) &&
+        judge_may_create(call, spot->path)) {
+        int64_t result = open_new(call, spot, flags, mode);
+        if (result != -EEXIST || exclusive)
+            return result;
+        call->ward->expects_new = false;
+    }
     if (fstatat(spot->dir, spot->name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
         if (errno != ENOENT || (flags & O_CREAT) == 0)
             return -errno;
+        if (!judge_creation(call, "create", spot->path, S_IFREG))
+            return -EROFS;
+        call->ward->expects_new = true;
         int64_t result = open_new(call, spot, flags, mode);
         *again = result == -EEXIST && (flags & O_EXCL) == 0;
         return result;
     }
-    if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL))
+    if (exclusive)
         return -EEXIST;
     if (!S_ISLNK(st.st_mode)) {
         int64_t result = open_existing(call, spot, flags, &st, O_NOFOLLOW);
@@ -249,7 +265,8 @@ static int64_t open_once(struct call *call, struct spot *spot, int flags, mode_t
         return -errno;
     target[len] = '\0';
     int base = target[0] == '/' ? -1 : fcntl(spot->dir, F_DUPFD_CLOEXEC, 0);
-    struct spot next = SPOT_NONE;
+    struct spot next;
+    spot_init(&next);
     int result = target[0] != '/' && base < 0 ? -errno : spot_find(call, base, target, &next);
     spot_close(spot);
     *spot = next;
@@ -259,7 +276,7 @@ static int64_t open_once(struct call *call, struct spot *spot, int flags, mode_t
 
 static int64_t do_open(struct call *call, int dir_fd, uint64_t address, uint64_t flags, mode_t mode)
 {
-    autospot struct spot spot = SPOT_NONE;
+    SPOT(spot);
     int result = spot_of(call, dir_fd, address, &spot);
     if (result != 0)
         return result;

@@ -1,4 +1,5 @@
 #include "launcher/warden/answers.h"
+#include "launcher/warden/held.h"
 #include "launcher/warden/judge.h"
 #include "srt/cleanup.h"
 
@@ -82,7 +83,7 @@ static pid_t leader_of(struct call *call)
 /* Names of sockets that are held open are relative to the host's /proc. */
 static int connect_now(const struct call *call, int sock, const struct sockaddr *to, socklen_t len)
 {
-    if (fchdir(call->ward->host_proc) != 0)
+    if (!held_go(call->ward, call->ward->host_proc))
         return -EACCES;
     return connect(sock, to, len) == 0 ? 0 : -errno;
 }
@@ -166,7 +167,7 @@ static int64_t bind_to_path(struct call *call, int sock, const char *path)
     int base;
     if (!spot_base(call, AT_FDCWD, path, &base))
         return -errno;
-    autospot struct spot spot = SPOT_NONE;
+    SPOT(spot);
     int result = spot_find(call, base, path, &spot);
     if (result != 0)
         return result;
@@ -180,12 +181,12 @@ static int64_t bind_to_path(struct call *call, int sock, const char *path)
     if (!judge_creation(call, "bind", spot.path, S_IFSOCK))
         return -EROFS;
     memcpy(name.sun_path, spot.name, strlen(spot.name) + 1);
-    umask(call_caller(call)->umask);
-    result = fchdir(spot.dir) == 0 && bind(sock, (struct sockaddr *)&name, sizeof(name)) == 0
-                 ? 0
-                 : -errno;
-    umask(0);
-    return fchdir(call->ward->host_proc) == 0 ? judge_result(call, "bind", &spot, result) : -EACCES;
+    call_use_umask(call);
+    result =
+        held_go(call->ward, spot.dir) && bind(sock, (struct sockaddr *)&name, sizeof(name)) == 0
+            ? 0
+            : -errno;
+    return judge_result(call, "bind", &spot, result);
 }
 
 int64_t answer_bind(struct call *call, const struct table_row *row, const uint64_t *args)

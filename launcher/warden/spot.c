@@ -1,5 +1,6 @@
 #include "launcher/warden/spot.h"
 
+#include "launcher/warden/held.h"
 #include "srt/cleanup.h"
 
 #include <errno.h>
@@ -106,7 +107,7 @@ int spot_walk(struct call *call, int base, const char *path)
         call_close_base(call, base);
         walk.at = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     } else {
-        walk.at = call_keep_base(call, base);
+        walk.at = call_own_base(call, base);
     }
     if (walk.at < 0)
         return -1;
@@ -138,7 +139,7 @@ int spot_walk(struct call *call, int base, const char *path)
 static int open_dir(struct call *call, int base, const char *path)
 {
     if (path[0] == '\0')
-        return call_keep_base(call, base);
+        return base;
     struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
                            .resolve = RESOLVE_NO_MAGICLINKS};
     int fd = (int)syscall(SYS_openat2, base, path, &how, sizeof(how));
@@ -159,71 +160,120 @@ static int open_dir(struct call *call, int base, const char *path)
 }
 
 /* The kernel tells the path of a working directory faster than that of a descriptor. */
-static bool path_of_dir(const struct ward *ward, int dir, char path[PATH_MAX])
+static bool path_of_dir(struct ward *ward, int dir, char path[PATH_MAX])
 {
-    if (fchdir(dir) == 0 && syscall(SYS_getcwd, path, PATH_MAX) > 0 && path[0] == '/')
+    if (held_go(ward, dir) && syscall(SYS_getcwd, path, PATH_MAX) > 0 && path[0] == '/')
         return true;
     return ward_path_of(ward, dir, path, PATH_MAX) > 0;
 }
 
 /* A directory whose path is too long to be told cannot be judged by it. */
-static int describe(const struct ward *ward, struct spot *spot)
+static int describe(struct ward *ward, struct spot *spot)
 {
-    char dir[PATH_MAX];
-    if (!path_of_dir(ward, spot->dir, dir))
+    if (!path_of_dir(ward, spot->dir, spot->path))
         return -ENAMETOOLONG;
-    size_t len = strcmp(dir, "/") == 0 ? 0 : strlen(dir);
-    memcpy(spot->path, dir, len);
+    size_t len = strcmp(spot->path, "/") == 0 ? 0 : strlen(spot->path);
     spot->path[len] = '/';
     memcpy(spot->path + len + 1, spot->name, strlen(spot->name) + 1);
     return 0;
 }
 
-int spot_find(struct call *call, int base, const char *path, struct spot *spot)
+/* Cuts a path into the name that is meant and what leads to it, which it ends: `path` keeps that.
+ */
+static int split(char *path, struct spot *spot)
 {
-    spot_close(spot);
-    if (path[0] == '\0') {
-        call_close_base(call, base);
-        return -ENOENT;
-    }
     size_t end = strlen(path);
+    if (end == 0)
+        return -ENOENT;
     while (end > 1 && path[end - 1] == '/')
         end--;
     size_t start = end;
     while (start > 0 && path[start - 1] != '/')
         start--;
     spot->slash = path[end] == '/';
-    if (end - start > NAME_MAX) {
-        call_close_base(call, base);
+    if (end - start > NAME_MAX)
         return -ENAMETOOLONG;
-    }
     if (path[start] == '/')
         start = end; /* the root itself */
     memcpy(spot->name, path + start, end - start);
     spot->name[end - start] = '\0';
-    char parent[PATH_MAX];
-    if (start >= sizeof(parent)) {
-        call_close_base(call, base);
-        return -ENAMETOOLONG;
-    }
-    memcpy(parent, path, start);
-    parent[start] = '\0';
-    spot->dir = open_dir(call, base, parent);
-    if (spot->dir < 0)
+    path[start] = '\0';
+    return 0;
+}
+
+/* `dir` is taken, unless it is -1 with errno. */
+static int settle(struct call *call, int dir, struct spot *spot)
+{
+    if (dir < 0)
         return -errno;
+    spot->dir = dir;
+    spot->held = held_has(call->ward, dir);
     return describe(call->ward, spot);
+}
+
+int spot_find(struct call *call, int base, const char *path, struct spot *spot)
+{
+    char parent[PATH_MAX];
+    spot_close(spot);
+    snprintf(parent, sizeof(parent), "%s", path);
+    int result = split(parent, spot);
+    if (result == 0)
+        return settle(call, open_dir(call, base, parent), spot);
+    call_close_base(call, base);
+    return result;
+}
+
+/* `path` has been split, and is what leads to the spot. */
+static int settle_below(struct call *call, int dir_fd, const char *path, struct spot *spot)
+{
+    int dir = held_find(call, dir_fd, path), base;
+    if (dir >= 0)
+        return settle(call, dir, spot);
+    if (!spot_base(call, dir_fd, path, &base))
+        return -errno;
+    dir = open_dir(call, base, path);
+    if (dir < 0)
+        return -errno;
+    held_keep(call, dir);
+    return settle(call, dir, spot);
 }
 
 int spot_of(struct call *call, int dir_fd, uint64_t address, struct spot *spot)
 {
     char path[PATH_MAX];
     int result = call_read_string(call, address, path, sizeof(path));
+    if (result == 0)
+        result = split(path, spot);
+    return result == 0 ? settle_below(call, dir_fd, path, spot) : result;
+}
+
+/* Another name in the directory of a spot. */
+static int settle_beside(const struct spot *other, struct spot *spot)
+{
+    spot->dir = other->dir;
+    spot->held = true;
+    size_t len = strlen(other->path) - strlen(other->name);
+    memcpy(spot->path, other->path, len);
+    memcpy(spot->path + len, spot->name, strlen(spot->name) + 1);
+    return 0;
+}
+
+int spot_pair(struct call *call, const uint64_t args[4], struct spot *first, struct spot *second)
+{
+    char one[PATH_MAX], other[PATH_MAX];
+    int result = call_read_string(call, args[1], one, sizeof(one));
+    if (result == 0)
+        result = call_read_string(call, args[3], other, sizeof(other));
+    if (result == 0)
+        result = split(one, first);
+    if (result == 0)
+        result = split(other, second);
+    if (result == 0)
+        result = settle_below(call, (int)args[0], one, first);
     if (result != 0)
         return result;
-    int base;
-    if (!spot_base(call, dir_fd, path, &base))
-        return -errno;
-    return spot_find(call, base, path, spot);
+    bool beside = strcmp(one, other) == 0 && (one[0] == '/' || (int)args[0] == (int)args[2]);
+    return beside ? settle_beside(first, second) : settle_below(call, (int)args[2], other, second);
 }
 
 bool spot_base(struct call *call, int dir_fd, const char *path, int *base)

@@ -16,6 +16,7 @@
 
 struct spot {
     int dir;
+    bool held;                          /* somebody else closes it */
     char name[NAME_MAX + 1];            /* "" = the directory itself; "." and ".." stay names */
     bool slash;                         /* a slash followed the name */
     char path[PATH_MAX + NAME_MAX + 2]; /* for judging and reporting */
@@ -23,18 +24,30 @@ struct spot {
 
 static inline void spot_close(struct spot *spot)
 {
-    if (spot->dir >= 0)
+    if (spot->dir >= 0 && !spot->held)
         close(spot->dir);
     spot->dir = -1;
 }
 
 #define autospot __attribute__((cleanup(spot_close)))
-#define SPOT_NONE ((struct spot){.dir = -1})
+/* Declares one; its names need no bytes yet. */
+#define SPOT(variable)             \
+    autospot struct spot variable; \
+    spot_init(&(variable))
 
-/* The spot of a path argument, relative to `dir_fd` of the caller. */
+static inline void spot_init(struct spot *spot)
+{
+    spot->dir = -1;
+    spot->held = spot->slash = false;
+    spot->name[0] = spot->path[0] = '\0';
+}
+
 /* The directory that `path` starts from: -1 where it is absolute. False with errno. */
 bool spot_base(struct call *call, int dir_fd, const char *path, int *base);
+/* The spot of a path argument, relative to `dir_fd` of the caller. */
 int spot_of(struct call *call, int dir_fd, uint64_t address, struct spot *spot);
+/* The spots of two: `args` are two pairs of a descriptor and an address. */
+int spot_pair(struct call *call, const uint64_t args[4], struct spot *first, struct spot *second);
 /* The same for a path that is at hand. Takes `base`, which is -1 for an absolute path. */
 int spot_find(struct call *call, int base, const char *path, struct spot *spot);
 /* Where a path leads with its last link followed, as O_PATH descriptor. Takes `base` as before; -1

@@ -36,7 +36,7 @@ static void answer(const struct call *call, int64_t result)
 
 static _Noreturn void serve(struct ward *ward)
 {
-    for (;;) {
+    for (uint64_t serial = 1;; serial++) {
         struct seccomp_notif request = {0};
         if (ioctl(ward->listener, SECCOMP_IOCTL_NOTIF_RECV, &request) != 0) {
             /* The caller was killed meanwhile, or nobody is left whom the filter binds; a kernel
@@ -48,7 +48,7 @@ static _Noreturn void serve(struct ward *ward)
                 _exit(0);
             continue;
         }
-        struct call call = {.ward = ward, .request = &request};
+        struct call call = {.ward = ward, .request = &request, .serial = serial};
         int64_t result = table_answer(&call);
         if (result != ANSWER_SENT)
             answer(&call, result);
@@ -98,6 +98,7 @@ static _Noreturn void become_warden(const struct inside *inside, const struct wa
                          .own_fds = own_fds,
                          .missed = warden->missed,
                          .slow_ms = INT64_MIN / 2,
+                         .here = -1,
                          .law = law};
     find_masks(&ward);
     serve(&ward);
