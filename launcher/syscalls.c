@@ -95,6 +95,9 @@ const struct syscalls_row syscalls_rows[] = {
     /* A stream pair is connected to itself for ever; a datagram pair can send anywhere. */
     ARG_BITS("socketpair", 1, 0xf, SOCK_DGRAM, EPERM, SYSCALLS_UNIX_SOCKETS,
              "a datagram pair can send to any Unix socket"),
+    /* Which Unix sockets take for SOCK_DGRAM. */
+    ARG_BITS("socketpair", 1, 0xf, SOCK_RAW, EPERM, SYSCALLS_UNIX_SOCKETS,
+             "a datagram pair can send to any Unix socket"),
     /* A pair of packets in order is connected for ever, too (unix_seqpacket_sendmsg() ignores the
      * name); only a sandbox inside has a use for it. */
     ARG_BITS("socketpair", 1, 0xf, SOCK_SEQPACKET, EPERM,

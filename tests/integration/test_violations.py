@@ -340,6 +340,27 @@ class Sockets(Told):
         self.assertEqual((record["kind"], record["operation"], record["path"], record["errno"], record["setting"], record["comm"]),
                          ("unix-socket", "connect", path, "EPERM", "network.allowUnixSockets", "ssh-add"))
 
+    def test_no_pair_sends_to_a_socket_outside(self):
+        """Of raw and of datagram sockets each message may name its receiver, connected or not."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
+            path = os.path.join(self.top, "log.sock")
+            server.bind(path)
+            server.settimeout(0)
+            os.chmod(path, 0o777)
+            for names in ([], [os.path.join(self.top, "other.sock")]):
+                self.network["allowUnixSockets"] = names
+                result = self.run_in("/usr/bin/env", "python3", "-c", f"""
+import socket
+for kind in (*range(1, 16), 3 | 1 << 11, 3 | 1 << 19):
+    try: a, b = socket.socketpair(socket.AF_UNIX, kind)
+    except OSError: continue
+    try: a.sendto(b'x', {path!r}); print('SENT', kind)
+    except OSError: pass
+""")
+                self.assertRan(result)
+                self.assertEqual(result.stdout, "")
+                self.assertRaises(BlockingIOError, server.recv, 10)
+
     def test_container_engine_beside_a_named_socket(self):
         engine = os.path.join(self.top, "docker.sock")
         with socket.socket(socket.AF_UNIX) as server:
@@ -420,6 +441,110 @@ sys.exit(any(os.waitpid(pid, 0)[1] for pid in children))
             self.assertEqual((st.st_size, st.st_mode & 0o777, st.st_mtime, st.st_nlink), (1, 0o607, 399, 1))
 
 
+class Directories(Told):
+    """The warden keeps directories open from call to call; what a path means is what it means now."""
+
+    def made(self, program, **args):
+        result, violations = self.told_python(program, **args)
+        self.assertRan(result)
+        self.assertEqual(violations, [])
+        return {os.path.relpath(os.path.join(folder, name), self.work)
+                for folder, _, files in os.walk(self.work) for name in files}
+
+    def test_another_directory_of_the_same_name(self):
+        names = self.made("""
+import os
+for i in range(100):
+    os.mkdir('a'); open('a/first', 'w').close()
+    os.rename('a', 'b%d' % i)
+    os.mkdir('a'); open('a/second', 'w').close(); os.link('a/second', 'a/third'); os.rename('a/third', 'b%d/third' % i)
+    os.unlink('a/second'); os.rmdir('a')
+""")
+        self.assertEqual(names, {f"b{i}/{name}" for i in range(100) for name in ("first", "third")})
+
+    def test_a_link_to_another_directory(self):
+        names = self.made("""
+import os
+os.mkdir('one'); os.mkdir('two'); os.symlink('one', 'way')
+for i in range(50):
+    open('way/%d' % i, 'w').close()
+    os.symlink(('two', 'one')[i % 2], 'next'); os.rename('next', 'way')
+""")
+        self.assertEqual(names, {f"{('one', 'two')[i % 2]}/{i}" for i in range(50)})
+
+    def test_working_directories_descriptors_and_threads_with_a_directory_of_their_own(self):
+        names = self.made("""
+import ctypes, os, threading
+libc = ctypes.CDLL(None)
+for n in range(200): os.mkdir(str(n))
+ends = [os.open(n, os.O_PATH) for n in ('0', '1')]
+for i in range(200):
+    os.chdir(str(i)); open('here', 'w').close(); os.chdir('..')
+    os.close(os.open('at%d' % i, os.O_CREAT | os.O_WRONLY, dir_fd=ends[i % 2]))
+def work(n):
+    libc.unshare(0x200); os.chdir(n)
+    for i in range(50): open('%s-%d' % (n, i), 'w').close(); os.mkdir('d'); open('d/x', 'w').close(); os.unlink('d/x'); os.rmdir('d')
+threads = [threading.Thread(target=work, args=(str(n),)) for n in range(4)]
+for t in threads: t.start()
+for t in threads: t.join()
+""")
+        self.assertEqual(names, {f"{n}/here" for n in range(200)} | {f"{i % 2}/at{i}" for i in range(200)} |
+                         {f"{n}/{n}-{i}" for n in range(4) for i in range(50)})
+
+    def test_a_directory_that_comes_to_be_called_otherwise_is_judged_by_that_name(self):
+        """What is held says nothing about where it is."""
+        os.makedirs(os.path.join(self.work, "free"))
+        self.filesystem["denyWrite"] = ["guarded"]
+        self.settings()
+        self.own()
+        program = """
+import os, sys
+def make(name):
+    try: os.close(os.open(name, os.O_CREAT | os.O_WRONLY)); print('made', flush=True)
+    except OSError as e: print(e.errno, flush=True)
+d = os.open('free', os.O_PATH)
+make('free/a'); sys.stdin.readline(); make('guarded/b')
+for name in ('c', 'd'):
+    try: os.close(os.open(name, os.O_CREAT | os.O_WRONLY, dir_fd=d)); print('made', flush=True)
+    except OSError as e: print(e.errno, flush=True)
+"""
+        run = subprocess.Popen([self.launch, "-s", os.path.join(self.top, "settings.json"), "--egress", "none", "--",
+                                "/usr/bin/env", "python3", "-c", program], cwd=self.work, env=self.environment(), text=True,
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **self.popen_args())
+        self.assertEqual(run.stdout.readline(), "made\n")
+        os.rename(os.path.join(self.work, "free"), os.path.join(self.work, "guarded"))
+        said, _ = run.communicate("\n")
+        self.assertEqual(said, "30\n30\n30\n")
+        self.assertEqual(os.listdir(os.path.join(self.work, "guarded")), ["a"])
+
+    def test_who_watches_a_directory_hears_that_it_is_gone(self):
+        self.made("""
+import ctypes, os, select
+libc = ctypes.CDLL(None)
+for i in range(20):
+    os.mkdir('d'); open('d/x', 'w').close(); os.unlink('d/x')
+    watch = libc.inotify_init1(0o4000)
+    assert libc.inotify_add_watch(watch, b'd', 0x400) > 0
+    os.rmdir('d')
+    assert select.select([watch], [], [], 20)[0], i
+    os.close(watch)
+""")
+
+    def test_a_program_can_be_started_as_soon_as_it_is_written(self):
+        """Nobody else has it open for writing then."""
+        result, violations = self.told_python("""
+import os, subprocess
+with open('/bin/true', 'rb') as f: code = f.read()
+for i in range(150):
+    name = './p%d' % (i % 3)
+    if i % 2 and os.path.exists(name): os.unlink(name)
+    fd = os.open(name, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o755); os.write(fd, code); os.close(fd)
+    subprocess.run([name], check=True)
+""", timeout=300)
+        self.assertRan(result)
+        self.assertEqual(violations, [])
+
+
 class Documented(Told):
     def test_transcripts_come_out_as_they_are_printed(self):
         script = os.path.join(os.path.dirname(os.path.dirname(TOOLS)), "..", "docs", "transcripts")
@@ -428,7 +553,7 @@ class Documented(Told):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
-both(globals(), Calls, Lines, Sockets, Loads)
+both(globals(), Calls, Lines, Sockets, Loads, Directories)
 
 if __name__ == "__main__":
     unittest.main()
