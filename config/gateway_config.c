@@ -1,15 +1,14 @@
 #include "config/gateway_config.h"
 
+#include "config/check.h"
 #include "config/digest.h"
 #include "config/grow.h"
 #include "config/option.h"
-#include "config/trust.h"
+#include "config/section.h"
 #include "srt/cleanup.h"
 
 #include <assert.h>
 #include <stddef.h>
-
-enum { INHERIT_DEPTH_MAX = 32 };
 
 #define GATEWAY(field) offsetof(struct gateway_config, field)
 #define LISTEN(field) offsetof(struct config_listen, field)
@@ -162,32 +161,6 @@ static const struct option options[] = {
 
 enum { OPTION_COUNT = sizeof(options) / sizeof(options[0]) };
 
-/* Every named section's struct begins with its name and its place. */
-_Static_assert(LISTEN(name) == 0 && CLIENT(name) == 0 && POLICY(name) == 0 && FILTER(name) == 0 &&
-                   UPSTREAM(name) == 0,
-               "");
-_Static_assert(LISTEN(place) == POLICY(place) && CLIENT(place) == POLICY(place) &&
-                   FILTER(place) == POLICY(place) && UPSTREAM(place) == POLICY(place),
-               "");
-
-struct reader {
-    struct gateway_config *config;
-    struct references references;
-    struct faults *faults;
-    /* Where each key of the section being read was set first; line 0: not yet. */
-    struct place seen[OPTION_COUNT];
-    bool admin_is_none;
-};
-
-struct section {
-    const char *word;
-    size_t size; /* of one item; 0: there is one such section, and it is the gateway_config */
-    size_t items, count;
-    void (*check)(struct reader *reader, void *item); /* when its last key was read */
-};
-
-#define fault_at(reader, place, ...) faults_add((reader)->faults, FAULT_ERROR, place, __VA_ARGS__)
-
 static const struct option *find_option(const char *section, const char *key)
 {
     for (size_t i = 0; i < OPTION_COUNT; i++)
@@ -196,149 +169,13 @@ static const struct option *find_option(const char *section, const char *key)
     return NULL;
 }
 
-static const struct place *place_of_key(const struct reader *reader, const char *section,
-                                        const char *key)
+const struct place *reader_place_of(const struct reader *reader, const char *section,
+                                    const char *key)
 {
     const struct option *option = find_option(section, key);
     assert(option != NULL);
     const struct place *seen = &reader->seen[option - options];
     return seen->line != 0 ? seen : NULL;
-}
-
-static void check_socket_key(struct reader *reader, const struct config_listen *listen,
-                             const char *key)
-{
-    const struct place *place = place_of_key(reader, "listen", key);
-    if (place != NULL && listen->address.path == NULL)
-        fault_at(reader, *place, "%s is for Unix sockets, and [listen %s] is not one", key,
-                 listen->name);
-}
-
-static void check_listen(struct reader *reader, void *item)
-{
-    const struct config_listen *listen = item;
-    if (place_of_key(reader, "listen", "address") == NULL) {
-        fault_at(reader, listen->place, "[listen %s] has no address", listen->name);
-        return;
-    }
-    check_socket_key(reader, listen, "mode");
-    check_socket_key(reader, listen, "group");
-}
-
-static void check_client(struct reader *reader, void *item)
-{
-    const struct config_client *client = item;
-    if (client->policy == NULL)
-        fault_at(reader, client->place, "[client %s] has no policy", client->name);
-    const struct place *digest = place_of_key(reader, "client", "token-sha256");
-    const struct place *file = place_of_key(reader, "client", "token-file");
-    if (digest != NULL && file != NULL)
-        fault_at(reader, *file, "[client %s] has token-sha256 already, on line %u", client->name,
-                 digest->line);
-    if (digest == NULL && file == NULL && place_of_key(reader, "client", "uid") == NULL &&
-        place_of_key(reader, "client", "source") == NULL)
-        fault_at(reader, client->place,
-                 "[client %s] says nobody: it needs token-sha256, token-file, uid or source",
-                 client->name);
-}
-
-static void check_filter(struct reader *reader, void *item)
-{
-    const struct config_filter *filter = item;
-    if (place_of_key(reader, "filter", "module") == NULL)
-        fault_at(reader, filter->place, "[filter %s] has no module", filter->name);
-}
-
-static void check_trust(struct reader *reader, struct config_upstream *upstream)
-{
-    struct srt_err err;
-    const struct place *file = place_of_key(reader, "upstream", "ca-file");
-    if (file != NULL && !upstream->tls)
-        fault_at(reader, *file, "ca-file: only an https:// upstream shows a certificate");
-    if (!upstream->tls || file != NULL)
-        return;
-    upstream->trust = trust_load(STR(""), &err);
-    if (upstream->trust == NULL)
-        fault_at(reader, *place_of_key(reader, "upstream", "address"), "address: %s", err.text);
-}
-
-static void check_upstream(struct reader *reader, void *item)
-{
-    struct config_upstream *upstream = item;
-    if (place_of_key(reader, "upstream", "address") == NULL)
-        fault_at(reader, upstream->place, "[upstream %s] has no address", upstream->name);
-    if (upstream->kind == UPSTREAM_SOCKS5 && upstream->has_credentials &&
-        upstream->password[0] == '\0')
-        fault_at(reader, *place_of_key(reader, "upstream", "credentials-file"),
-                 "credentials-file: SOCKS5 knows no empty password");
-    check_trust(reader, upstream);
-    if (strcmp(upstream->name, "direct") == 0)
-        fault_at(reader, upstream->place,
-                 "[upstream direct] cannot be: via=direct stands for no upstream at all");
-}
-
-static const struct section sections[] = {
-    {"gateway", 0, 0, 0, NULL},
-    {"dns", 0, 0, 0, NULL},
-    {"listen", sizeof(struct config_listen), GATEWAY(listens), GATEWAY(listen_count), check_listen},
-    {"client", sizeof(struct config_client), GATEWAY(clients), GATEWAY(client_count), check_client},
-    {"policy", sizeof(struct config_policy), GATEWAY(policies), GATEWAY(policy_count), NULL},
-    {"filter", sizeof(struct config_filter), GATEWAY(filters), GATEWAY(filter_count), check_filter},
-    {"upstream", sizeof(struct config_upstream), GATEWAY(upstreams), GATEWAY(upstream_count),
-     check_upstream},
-};
-
-enum { SECTION_COUNT = sizeof(sections) / sizeof(sections[0]) };
-
-static const struct section *find_section(const char *word)
-{
-    for (size_t i = 0; i < SECTION_COUNT; i++)
-        if (strcmp(sections[i].word, word) == 0)
-            return &sections[i];
-    return NULL;
-}
-
-static void *at(const void *base, size_t offset)
-{
-    union {
-        const char *in;
-        char *out;
-    } pointer = {.in = base};
-    return pointer.out + offset;
-}
-
-static size_t *item_count(const struct gateway_config *config, const struct section *section)
-{
-    return at(config, section->count);
-}
-
-/* The array is a pointer to another type in each section, hence the copies. */
-static void *item_at(const struct gateway_config *config, const struct section *section,
-                     size_t index)
-{
-    void *items;
-    memcpy(&items, at(config, section->items), sizeof(items));
-    return at(items, index * section->size);
-}
-
-static void *item_add(struct gateway_config *config, const struct section *section)
-{
-    void *items;
-    size_t *count = item_count(config, section);
-    memcpy(&items, at(config, section->items), sizeof(items));
-    items = grow_one(items, *count, section->size);
-    memcpy(at(config, section->items), &items, sizeof(items));
-    return memset(item_at(config, section, (*count)++), 0, section->size);
-}
-
-static const char **item_name(const void *item)
-{
-    return at(item, 0);
-}
-
-static struct place *item_place(const void *item)
-{
-    return at(item, POLICY(place));
 }
 
 static void apply_defaults(struct gateway_config *config, const char *section, void *item)
@@ -350,7 +187,7 @@ static void apply_defaults(struct gateway_config *config, const char *section, v
             continue;
         struct option_input input = {
             .doc = &config->doc, .faults = &faults, .key = option->key, .text = option->fallback};
-        option->kind->read(option, at(item, option->offset), &input);
+        option->kind->read(option, section_field(item, option->offset), &input);
     }
     assert(faults.count == 0);
 }
@@ -371,8 +208,8 @@ static void forget_keys(struct reader *reader, const char *section)
 
 static void unknown_section(struct reader *reader, const struct ini_entry *header)
 {
-    const char *words[SECTION_COUNT + 1] = {NULL};
-    for (size_t i = 0; i < SECTION_COUNT; i++)
+    const char *words[SECTIONS + 1] = {NULL};
+    for (size_t i = 0; i < SECTIONS; i++)
         words[i] = sections[i].word;
     const char *nearest = nearest_word(header->section, words);
     if (nearest == NULL)
@@ -380,7 +217,7 @@ static void unknown_section(struct reader *reader, const struct ini_entry *heade
                  "unknown section [%s]; there are gateway, dns, listen, client, policy, filter "
                  "and upstream",
                  header->section);
-    else if (find_section(nearest)->size == 0)
+    else if (section_find(nearest)->size == 0)
         fault_at(reader, header->place, "unknown section [%s]; did you mean [%s]?", header->section,
                  nearest);
     else
@@ -390,7 +227,7 @@ static void unknown_section(struct reader *reader, const struct ini_entry *heade
 
 static void open_section(struct reader *reader, const struct ini_entry *header)
 {
-    const struct section *section = find_section(header->section);
+    const struct section *section = section_find(header->section);
     if (section == NULL) {
         unknown_section(reader, header);
         return;
@@ -408,19 +245,11 @@ static void open_section(struct reader *reader, const struct ini_entry *header)
         fault_at(reader, header->place,
                  "`%s` is no name: letters, digits and . _ - + @ / can be in one", header->name);
 
-    void *item = item_add(reader->config, section);
-    *item_name(item) = header->name;
-    *item_place(item) = header->place;
+    void *item = section_add(reader->config, section);
+    *section_name(item) = header->name;
+    *section_place(item) = header->place;
     apply_defaults(reader->config, section->word, item);
     forget_keys(reader, section->word);
-}
-
-static void close_section(struct reader *reader, const char *word)
-{
-    const struct section *section = word != NULL ? find_section(word) : NULL;
-    if (section != NULL && section->check != NULL)
-        section->check(reader,
-                       item_at(reader->config, section, *item_count(reader->config, section) - 1));
 }
 
 static void unknown_key(struct reader *reader, const struct ini_entry *entry)
@@ -490,12 +319,10 @@ static bool may_set(struct reader *reader, const struct option *option,
 
 static void read_key(struct reader *reader, const struct ini_entry *entry)
 {
-    const struct section *section = find_section(entry->section);
+    const struct section *section = section_find(entry->section);
     if (section == NULL)
         return; /* open_section() has said so */
-    void *item = section->size == 0
-                     ? reader->config
-                     : item_at(reader->config, section, *item_count(reader->config, section) - 1);
+    void *item = section_last(reader->config, section);
     const struct option *option = find_option(entry->section, entry->key);
     if (option == NULL && strcmp(section->word, "filter") == 0)
         add_filter_key(reader, item, entry);
@@ -510,10 +337,17 @@ static void read_key(struct reader *reader, const struct ini_entry *entry)
             .key = option->key,
             .text = entry->value,
         };
-        option->kind->read(option, at(item, option->offset), &input);
+        option->kind->read(option, section_field(item, option->offset), &input);
         if (option->kind == &kind_admin_addresses && strcmp(entry->value, "none") == 0)
             reader->admin_is_none = true;
     }
+}
+
+static void close_section(struct reader *reader, const char *word)
+{
+    const struct section *section = word != NULL ? section_find(word) : NULL;
+    if (section != NULL)
+        check_section(reader, section, section_last(reader->config, section));
 }
 
 static void read_entries(struct reader *reader)
@@ -531,230 +365,6 @@ static void read_entries(struct reader *reader)
         }
     }
     close_section(reader, open);
-}
-
-/* The names of one kind of section, sorted, so that ten thousand can refer to each other. */
-struct index {
-    const void **items;
-    size_t count;
-};
-
-/* Equal names in the order of the file, which is the order of their addresses. */
-static int compare_items(const void *a, const void *b)
-{
-    const void *const *item_a = a, *const *item_b = b;
-    int order = strcmp(*item_name(*item_a), *item_name(*item_b));
-    return order != 0 ? order : (*item_a > *item_b) - (*item_a < *item_b);
-}
-
-static int compare_name(const void *name, const void *item)
-{
-    const void *const *named = item;
-    return strcmp(name, *item_name(*named));
-}
-
-static struct index index_build(const struct gateway_config *config, const struct section *section)
-{
-    struct index index = {.count = *item_count(config, section)};
-    index.items = grow_check(calloc(index.count + 1, sizeof(const void *)));
-    for (size_t i = 0; i < index.count; i++)
-        index.items[i] = item_at(config, section, i);
-    qsort(index.items, index.count, sizeof(const void *), compare_items);
-    return index;
-}
-
-static const void *index_find(const struct index *index, const char *name)
-{
-    const void *const *found =
-        bsearch(name, index->items, index->count, sizeof(const void *), compare_name);
-    return found != NULL ? *found : NULL;
-}
-
-static const char *index_nearest(const struct index *index, const char *name)
-{
-    const char **names = grow_check(calloc(index->count + 1, sizeof(const char *)));
-    for (size_t i = 0; i < index->count; i++)
-        names[i] = *item_name(index->items[i]);
-    const char *nearest = nearest_word(name, names);
-    free(names);
-    return nearest;
-}
-
-static void check_duplicates(struct reader *reader, const char *section, const struct index *index)
-{
-    for (size_t i = 1; i < index->count; i++) {
-        const void *first = index->items[i - 1], *second = index->items[i];
-        const char *name = *item_name(second);
-        if (name[0] != '\0' && strcmp(*item_name(first), name) == 0)
-            fault_at(reader, *item_place(second), "[%s %s] stands already at %s:%u", section, name,
-                     item_place(first)->file, item_place(first)->line);
-    }
-}
-
-static void check_reference(struct reader *reader, const struct index *index,
-                            const struct reference *reference)
-{
-    if (index_find(index, reference->name) != NULL)
-        return;
-    const char *nearest = index_nearest(index, reference->name);
-    if (nearest != NULL)
-        fault_at(reader, reference->place, "%s: there is no [%s %s]; did you mean `%s`?",
-                 reference->key, reference->section, reference->name, nearest);
-    else
-        fault_at(reader, reference->place, "%s: there is no [%s %s]", reference->key,
-                 reference->section, reference->name);
-}
-
-struct inheritance {
-    struct reader *reader;
-    const struct index *policies;
-    unsigned *depth; /* of each policy in config->policies: 0 unknown, otherwise 1 + its longest */
-    bool *open;      /* on the path that is being walked */
-};
-
-/* How deep a policy inherits; a fault where it comes back to itself. Recursion ends at
- * INHERIT_DEPTH_MAX, since deeper policies are at fault anyway. */
-static unsigned inherit_depth(struct inheritance *walk, size_t at_policy, unsigned level)
-{
-    const struct config_policy *policies = walk->reader->config->policies;
-    const struct config_policy *policy = &policies[at_policy];
-    if (walk->depth[at_policy] != 0 || level > INHERIT_DEPTH_MAX)
-        return walk->depth[at_policy] != 0 ? walk->depth[at_policy] : 1;
-    unsigned deepest = 0;
-    walk->open[at_policy] = true;
-    for (size_t i = 0; i < policy->inherit.count; i++) {
-        const struct config_text *parent = &policy->inherit.items[i];
-        const struct config_policy *found = index_find(walk->policies, parent->text.p);
-        if (found == NULL)
-            continue;
-        size_t index = (size_t)(found - policies);
-        if (walk->open[index]) {
-            fault_at(walk->reader, parent->place,
-                     "inherit: [policy %s] inherits itself by way of "
-                     "`%s`",
-                     found->name, policy->name);
-            continue;
-        }
-        unsigned depth = inherit_depth(walk, index, level + 1);
-        deepest = depth > deepest ? depth : deepest;
-    }
-    walk->open[at_policy] = false;
-    walk->depth[at_policy] = deepest + 1;
-    if (deepest + 1 == INHERIT_DEPTH_MAX + 1)
-        fault_at(walk->reader, policy->place, "[policy %s] inherits more than %d levels deep",
-                 policy->name, INHERIT_DEPTH_MAX);
-    return deepest + 1;
-}
-
-static void check_inheritance(struct reader *reader, const struct index *policies)
-{
-    if (policies->count == 0)
-        return;
-    struct inheritance walk = {
-        .reader = reader,
-        .policies = policies,
-        .depth = grow_check(calloc(policies->count, sizeof(unsigned))),
-        .open = grow_check(calloc(policies->count, sizeof(bool))),
-    };
-    for (size_t i = 0; i < policies->count; i++)
-        inherit_depth(&walk, i, 1);
-    free(walk.depth);
-    free(walk.open);
-}
-
-static void check_names(struct reader *reader)
-{
-    for (size_t i = 0; i < SECTION_COUNT; i++) {
-        const struct section *section = &sections[i];
-        if (section->size == 0)
-            continue;
-        struct index index = index_build(reader->config, section);
-        check_duplicates(reader, section->word, &index);
-        for (size_t j = 0; j < reader->references.count; j++)
-            if (strcmp(reader->references.items[j].section, section->word) == 0)
-                check_reference(reader, &index, &reader->references.items[j]);
-        if (strcmp(section->word, "policy") == 0)
-            check_inheritance(reader, &index);
-        free(index.items);
-    }
-}
-
-static bool some_client_has_token(const struct gateway_config *config)
-{
-    for (size_t i = 0; i < config->client_count; i++)
-        if (config->clients[i].has_token)
-            return true;
-    return false;
-}
-
-/* Listeners on which nobody could ever be identified. */
-static void check_identities(struct reader *reader)
-{
-    const struct gateway_config *config = reader->config;
-    for (size_t i = 0; i < config->listen_count; i++) {
-        const struct config_listen *listen = &config->listens[i];
-        if (listen->policy == NULL && config->client_count == 0)
-            fault_at(reader, listen->place,
-                     "[listen %s] has no policy, and there is no [client] section to decide",
-                     listen->name);
-        else if (listen->auth == AUTH_TOKEN && !some_client_has_token(config))
-            fault_at(reader, listen->place,
-                     "[listen %s] has auth = token, but no [client] has a token", listen->name);
-    }
-}
-
-/* Both cannot be bound: the same socket, or the same port of an address and of all addresses. */
-static bool addresses_clash(const struct config_address *a, const struct config_address *b)
-{
-    static const struct addr all[] = {{.family = 4}, {.family = 6}};
-    if (a->path != NULL || b->path != NULL)
-        return a->path != NULL && b->path != NULL && strcmp(a->path, b->path) == 0;
-    if (a->port == 0 || a->port != b->port || a->addr.family != b->addr.family)
-        return false;
-    const struct addr *any = &all[a->addr.family == 6];
-    return addr_eq(&a->addr, &b->addr) || addr_eq(&a->addr, any) || addr_eq(&b->addr, any);
-}
-
-static void check_addresses(struct reader *reader)
-{
-    const struct gateway_config *config = reader->config;
-    for (size_t i = 0; i < config->listen_count; i++) {
-        const struct config_listen *listen = &config->listens[i];
-        const char *taken = NULL;
-        for (size_t k = 0; k < i; k++)
-            if (addresses_clash(&config->listens[k].address, &listen->address))
-                fault_at(reader, listen->place, "[listen %s] has the address of [listen %s]",
-                         listen->name, config->listens[k].name);
-        if (addresses_clash(&config->control, &listen->address))
-            taken = "control";
-        for (size_t k = 0; k < config->admin_count; k++)
-            if (addresses_clash(&config->admin[k], &listen->address))
-                taken = "admin";
-        if (taken != NULL)
-            fault_at(reader, listen->place, "[listen %s] has the address of %s", listen->name,
-                     taken);
-    }
-    const struct place *admin = place_of_key(reader, "gateway", "admin");
-    for (size_t i = 0; i < config->admin_count; i++) {
-        for (size_t k = 0; k < i; k++)
-            if (addresses_clash(&config->admin[k], &config->admin[i]))
-                fault_at(reader, *admin, "admin names the same address twice");
-        if (addresses_clash(&config->admin[i], &config->control))
-            fault_at(reader, *admin, "admin has the address of control");
-    }
-}
-
-static void check_gateway(struct reader *reader)
-{
-    const struct gateway_config *config = reader->config;
-    const struct place *admin = place_of_key(reader, "gateway", "admin");
-    if (reader->admin_is_none && config->admin_count > 0)
-        fault_at(reader, *admin, "admin = none stands beside other addresses");
-    if (config->dns_min_ttl_s > config->dns_max_ttl_s) {
-        const struct place *min = place_of_key(reader, "dns", "min-ttl");
-        const struct place *max = place_of_key(reader, "dns", "max-ttl");
-        fault_at(reader, min != NULL ? *min : *max, "min-ttl is more than max-ttl");
-    }
 }
 
 /* Of one file its own digest, which sha256sum shows; of several the digest of their digests. */
@@ -775,7 +385,7 @@ static void set_digest(struct gateway_config *config)
 static struct gateway_config *config_new(void)
 {
     struct gateway_config *config = grow_check(calloc(1, sizeof(*config)));
-    for (size_t i = 0; i < SECTION_COUNT; i++)
+    for (size_t i = 0; i < SECTIONS; i++)
         if (sections[i].size == 0)
             apply_defaults(config, sections[i].word, config);
     return config;
@@ -784,12 +394,10 @@ static struct gateway_config *config_new(void)
 /* From the document to the configuration; what the syntax hides is simply not there. */
 static struct gateway_config *finish(struct gateway_config *config, struct faults *faults)
 {
-    struct reader reader = {.config = config, .faults = faults};
+    struct place seen[OPTION_COUNT] = {{0}};
+    struct reader reader = {.config = config, .faults = faults, .seen = seen};
     read_entries(&reader);
-    check_names(&reader);
-    check_identities(&reader);
-    check_addresses(&reader);
-    check_gateway(&reader);
+    check_whole(&reader);
     free(reader.references.items);
     set_digest(config);
     return config;
@@ -882,7 +490,7 @@ void gateway_config_print_options(FILE *out)
         const struct option *option = &options[i];
         char section[32];
         snprintf(section, sizeof(section), "[%s%s]", option->section,
-                 find_section(option->section)->size != 0 ? " NAME" : "");
+                 section_find(option->section)->size != 0 ? " NAME" : "");
         fprintf(out, "%-13s %-17s %-8s %s. %s%s\n", section, option->key,
                 option->fallback != NULL ? option->fallback : "-", option->type, option->help,
                 option->list ? " (repeatable)" : "");
@@ -904,10 +512,10 @@ static void print_section(const struct section *section, const void *item, FILE 
     if (section->size == 0)
         fprintf(out, "[%s]\n", section->word);
     else
-        fprintf(out, "\n[%s %s]\n", section->word, *item_name(item));
+        fprintf(out, "\n[%s %s]\n", section->word, *section_name(item));
     for (size_t i = 0; i < OPTION_COUNT; i++)
         if (strcmp(options[i].section, section->word) == 0 && options[i].kind->print != NULL)
-            options[i].kind->print(&options[i], at(item, options[i].offset), out);
+            options[i].kind->print(&options[i], section_field(item, options[i].offset), out);
     if (strcmp(section->word, "filter") != 0)
         return;
     const struct config_filter *filter = item;
@@ -918,14 +526,13 @@ static void print_section(const struct section *section, const void *item, FILE 
 
 void gateway_config_print(const struct gateway_config *config, FILE *out)
 {
-    for (size_t i = 0; i < SECTION_COUNT; i++) {
+    for (size_t i = 0; i < SECTIONS; i++) {
         const struct section *section = &sections[i];
         if (section->size == 0) {
             print_section(section, config, out);
             continue;
         }
-        const size_t *count = at(config, section->count);
-        for (size_t j = 0; j < *count; j++)
-            print_section(section, item_at(config, section, j), out);
+        for (size_t j = 0; j < section_count(config, section); j++)
+            print_section(section, section_item(config, section, j), out);
     }
 }
