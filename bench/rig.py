@@ -16,6 +16,9 @@ import time
 CPUCLOCK_SCHED = 2  # of the clock ids that clock_getcpuclockid(3) makes: all threads, the ended ones too
 
 
+LOAD_SECONDS = 300  # that no load takes
+
+
 def fail(message):
     sys.exit(f"bench: {message}")
 
@@ -125,6 +128,7 @@ class Quota:
 
     def __init__(self, threads, share):
         self.threads, self.groups, self.works = threads, [], True
+        atexit.register(self.close)
         try:
             for thread in threads:
                 group = self.controller / f"bench-{thread.name}"
@@ -278,7 +282,11 @@ def start_load(programs, mode, proxy, target, clients, units=1, size=1):
 
 
 def finish_load(load):
-    text = load.communicate()[0]
+    try:
+        text = load.communicate(timeout=LOAD_SECONDS)[0]
+    except subprocess.TimeoutExpired:
+        load.kill()
+        text = f"not done after {LOAD_SECONDS} s: {load.communicate()[0]}"
     if load.returncode != 0:
         fail(f"{load.args[1]} through {load.args[2]} failed: {text}")
     return json.loads(text) if text.startswith("{") else None
@@ -291,6 +299,11 @@ def run_load(*arguments):
 def median(values):
     values = sorted(values)
     return values[len(values) // 2]
+
+
+def load_now():
+    """How busy the machine is, the bench itself included."""
+    return {"load": round(os.getloadavg()[0], 1)}
 
 
 def versions(build):

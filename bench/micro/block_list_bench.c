@@ -16,8 +16,9 @@ enum { QUESTIONS = 65536, HOST_MAX = 64, TRIES = 10 };
 static void figure(const char *name, unsigned names, double value, const char *unit)
 {
     printf("{\"bench\":\"block-list\",\"figure\":\"%s\",\"names\":%u,\"value\":%.1f,\"unit\":\"%"
-           "s\"}\n",
+           "s\"",
            name, names, value, unit);
+    print_machine();
     fflush(stdout);
 }
 

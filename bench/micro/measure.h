@@ -5,7 +5,10 @@
 #include <malloc.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <sys/utsname.h>
 #include <time.h>
+#include <unistd.h>
 
 /* The processor's time: what else the machine does is not the measured part's. */
 static inline double now_s(void)
@@ -13,6 +16,15 @@ static inline double now_s(void)
     struct timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* The end of a figure's line. */
+static inline void print_machine(void)
+{
+    struct utsname host;
+    uname(&host);
+    printf(",\"machine\":\"%s %ld cpus\",\"kernel\":\"%s\"}\n", host.machine,
+           sysconf(_SC_NPROCESSORS_ONLN), host.release);
 }
 
 static inline size_t heap_bytes(void)

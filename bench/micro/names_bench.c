@@ -7,30 +7,23 @@
  */
 #include "dns/resolver.h"
 #include "filters/chain.h"
+#include "micro/measure.h"
 #include "wire/hello.h"
 
 #include <ev.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { NAMES = 1000, ROUNDS = 200, DNS_HEADER = 12, DNS_PACKET_MAX = 1500 };
 
 static unsigned tries = 10;
 
-/* The processor's time: what else the machine does is not ours. */
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 static void figure(const char *name, double ns)
 {
-    printf("{\"bench\":\"names\",\"figure\":\"%s\",\"value\":%.1f,\"unit\":\"ns\"}\n", name, ns);
+    printf("{\"bench\":\"names\",\"figure\":\"%s\",\"value\":%.1f,\"unit\":\"ns\"", name, ns);
+    print_machine();
     fflush(stdout);
 }
 

@@ -22,8 +22,9 @@ enum { FAR_BYTES = 64 << 20, LINE = 64, STEPS = 200000 };
 
 static void figure(const char *name, unsigned rules, double value, const char *unit)
 {
-    printf("{\"bench\":\"policy\",\"figure\":\"%s\",\"rules\":%u,\"value\":%.1f,\"unit\":\"%s\"}\n",
+    printf("{\"bench\":\"policy\",\"figure\":\"%s\",\"rules\":%u,\"value\":%.1f,\"unit\":\"%s\"",
            name, rules, value, unit);
+    print_machine();
     fflush(stdout);
 }
 
