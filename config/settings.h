@@ -1,7 +1,6 @@
 /*
  * ~/.srt-settings.json, the format of `srt` (../shared by both programs: the launcher reads all of
- * it, the gateway reads the `network` object that a launcher sends). Sole user of jansson for
- * settings.
+ * it, the gateway reads the `network` object that a launcher sends).
  *
  * Ownership: one struct owns everything below it; strings are NUL-terminated and contain no NUL.
  * Thread: any, one at a time. Failure: faults with FILE:LINE:COLUMN; never a fallback. A key that

@@ -1,0 +1,358 @@
+#include "config/document.h"
+
+#include "config/file.h"
+#include "config/grow.h"
+#include "srt/cleanup.h"
+
+#include <assert.h>
+
+#define FAULT_IN_TEXT(document, line, column, ...)                                              \
+    faults_add((document)->faults, FAULT_ERROR, (struct place){(document)->file, line, column}, \
+               __VA_ARGS__)
+
+static bool is_blank(struct str text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (strchr(" \t\r\n", text.p[i]) == NULL || text.p[i] == '\0')
+            return false;
+    return true;
+}
+
+/* Values take up to a hundred times the memory of their text, and the text may come from a hostile
+ * launcher; commas count them from above. */
+static bool is_bounded(struct document *document, struct str text)
+{
+    size_t commas = 0;
+    for (size_t i = 0; i < text.len; i++)
+        commas += text.p[i] == ',';
+    if (text.len <= SETTINGS_BYTES_MAX && commas < SETTINGS_VALUES_MAX)
+        return true;
+    FAULT_IN_TEXT(document, 1, 1, "is larger than %d bytes or has more than %d values",
+                  SETTINGS_BYTES_MAX, SETTINGS_VALUES_MAX);
+    return false;
+}
+
+/* NULL and a fault where it cannot be. */
+static json_t *parse(struct document *document, struct str text)
+{
+    if (is_blank(text)) {
+        FAULT_IN_TEXT(document, 1, 1, "is empty; no settings at all are {}");
+        return NULL;
+    }
+    if (file_has_bom(text)) {
+        FAULT_IN_TEXT(document, 1, 1,
+                      "starts with a byte order mark; save it as UTF-8 without one");
+        return NULL;
+    }
+    if (!is_bounded(document, text))
+        return NULL;
+    json_error_t error;
+    json_t *json = json_loadb(text.p, text.len, JSON_REJECT_DUPLICATES, &error);
+    if (json == NULL) {
+        bool nul = json_error_code(&error) == json_error_null_character;
+        FAULT_IN_TEXT(
+            document, error.line > 0 ? (unsigned)error.line : 1,
+            error.column > 0 ? (unsigned)error.column : 1, "%s%s",
+            nul ? "" : "is not valid JSON: ", nul ? "a string holds a NUL character" : error.text);
+        return NULL;
+    }
+    if (!json_place_scan(text, &document->spots)) {
+        const struct json_spot *spot = &document->spots.items[document->spots.count - 1];
+        FAULT_IN_TEXT(document, spot->line, spot->column, "is nested more than %d levels deep",
+                      JSON_PLACE_DEPTH_MAX);
+        json_decref(json);
+        return NULL;
+    }
+    return json;
+}
+
+bool document_open(struct document *document, const char *file, struct str text,
+                   struct faults *faults)
+{
+    *document = (struct document){.file = file, .faults = faults, .errors = faults->errors};
+    document->json = parse(document, text);
+    return document->json != NULL;
+}
+
+bool document_close(struct document *document)
+{
+    json_decref(document->json);
+    free(document->spots.items);
+    return document->faults->errors == document->errors;
+}
+
+/* ---- values ---- */
+
+struct place node_place(const struct document *document, const struct node *node)
+{
+    const struct json_spot *spot = &document->spots.items[node->spot];
+    return (struct place){document->file, spot->line, spot->column};
+}
+
+static const char *type_word(const json_t *json)
+{
+    switch (json_typeof(json)) {
+    case JSON_OBJECT:
+        return "an object";
+    case JSON_ARRAY:
+        return "an array";
+    case JSON_STRING:
+        return "a string";
+    case JSON_INTEGER:
+    case JSON_REAL:
+        return "a number";
+    case JSON_TRUE:
+        return "true";
+    case JSON_FALSE:
+        return "false";
+    case JSON_NULL:
+        return "null";
+    }
+    return "something else";
+}
+
+bool node_is(struct document *document, const struct node *node, bool matches, const char *wanted)
+{
+    if (!matches)
+        fault(document, node, "%s must be %s, not %s",
+              node->path[0] != '\0' ? node->path : "the whole", wanted, type_word(node->json));
+    return matches;
+}
+
+bool node_is_object(struct document *document, const struct node *node)
+{
+    return node_is(document, node, json_is_object(node->json), "an object");
+}
+
+bool node_is_string(struct document *document, const struct node *node)
+{
+    return node_is(document, node, json_is_string(node->json), "a string");
+}
+
+bool node_is_flag(struct document *document, const struct node *node)
+{
+    return node_is(document, node, json_is_boolean(node->json), "true or false");
+}
+
+bool node_is_full_string(struct document *document, const struct node *node)
+{
+    if (!node_is_string(document, node))
+        return false;
+    if (json_string_length(node->json) == 0)
+        fault(document, node, "%s must not be empty", node->path);
+    return json_string_length(node->json) > 0;
+}
+
+static char *member_path(const char *path, const char *key)
+{
+    char *out;
+    if (asprintf(&out, "%s%s%s", path, path[0] != '\0' ? "." : "", key) < 0)
+        abort();
+    return out;
+}
+
+static char *element_path(const char *path, size_t index)
+{
+    char *out;
+    if (asprintf(&out, "%s[%zu]", path, index) < 0)
+        abort();
+    return out;
+}
+
+char *node_copy(const json_t *string)
+{
+    return grow_check(strdup(json_string_value(string)));
+}
+
+void *member_field(void *object, size_t offset)
+{
+    return (char *)object + offset;
+}
+
+void node_each(struct document *document, const struct node *node, node_each_fn *each, void *arg)
+{
+    size_t spot = node->spot + 1;
+    if (json_is_array(node->json)) {
+        for (size_t i = 0; i < json_array_size(node->json); i++) {
+            autofree char *path = element_path(node->path, i);
+            each(document, &(struct node){json_array_get(node->json, i), spot, path}, NULL, arg);
+            spot = document->spots.items[spot].end;
+        }
+        return;
+    }
+    /* jansson iterates in the order of insertion, which is that of the text. */
+    const char *key;
+    json_t *value;
+    json_object_foreach(node->json, key, value)
+    {
+        autofree char *path = member_path(node->path, key);
+        each(document, &(struct node){value, spot, path}, key, arg);
+        spot = document->spots.items[spot].end;
+    }
+}
+
+static void unknown_key(struct document *document, const struct node *node, const char *key,
+                        const struct member *members)
+{
+    const char *keys[64];
+    size_t count = 0;
+    for (; members[count].key != NULL; count++)
+        keys[count] = members[count].key;
+    assert(count < sizeof(keys) / sizeof(keys[0]));
+    keys[count] = NULL;
+    const char *nearest = nearest_word(key, keys);
+    const struct json_spot *spot = &document->spots.items[node->spot];
+    struct place place = {document->file, spot->key_line, spot->key_column};
+    if (nearest != NULL)
+        faults_add(document->faults, FAULT_ERROR, place, "unknown key %s; did you mean %s?",
+                   node->path, nearest);
+    else
+        faults_add(document->faults, FAULT_ERROR, place, "unknown key %s", node->path);
+}
+
+struct object {
+    const struct member *members;
+    void *out;
+};
+
+static void read_member(struct document *document, const struct node *node, const char *key,
+                        void *arg)
+{
+    const struct object *object = arg;
+    for (const struct member *member = object->members; member->key != NULL; member++) {
+        if (strcmp(member->key, key) == 0) {
+            member->read(document, member, node, object->out);
+            return;
+        }
+    }
+    unknown_key(document, node, key, object->members);
+}
+
+bool node_read(struct document *document, const struct node *node, const struct member *members,
+               void *out)
+{
+    if (!node_is_object(document, node))
+        return false;
+    node_each(document, node, read_member, &(struct object){members, out});
+    return true;
+}
+
+/* ---- members ---- */
+
+void member_flag(struct document *document, const struct member *member, const struct node *node,
+                 void *object)
+{
+    if (node_is_flag(document, node))
+        *(bool *)member_field(object, member->offset) = json_is_true(node->json);
+}
+
+void member_string(struct document *document, const struct member *member, const struct node *node,
+                   void *object)
+{
+    if (node_is_full_string(document, node))
+        *(char **)member_field(object, member->offset) = node_copy(node->json);
+}
+
+struct settings_text node_text(struct document *document, const json_t *string,
+                               const struct node *node)
+{
+    struct place place = node_place(document, node);
+    return (struct settings_text){
+        .text = node_copy(string),
+        .setting = grow_check(strdup(node->path)),
+        .line = place.line,
+        .column = place.column,
+    };
+}
+
+struct settings_text *node_add(struct document *document, struct settings_list *list,
+                               const json_t *string, const struct node *node)
+{
+    list->items = grow_one(list->items, list->count, sizeof(*list->items));
+    list->items[list->count] = node_text(document, string, node);
+    return &list->items[list->count++];
+}
+
+void node_list_string(struct document *document, const struct node *node, const char *key,
+                      void *list)
+{
+    (void)key;
+    if (node_is_full_string(document, node))
+        node_add(document, list, node->json, node);
+}
+
+void node_list(struct document *document, const struct node *node, node_each_fn *each,
+               struct settings_list *list)
+{
+    if (!node_is(document, node, json_is_array(node->json), "an array"))
+        return;
+    list->present = true;
+    node_each(document, node, each, list);
+}
+
+void member_strings(struct document *document, const struct member *member, const struct node *node,
+                    void *object)
+{
+    node_list(document, node, node_list_string, member_field(object, member->offset));
+}
+
+void member_note(struct document *document, const struct member *member, const struct node *node)
+{
+    faults_add(document->faults, FAULT_WARNING, node_place(document, node), "%s has no effect: %s",
+               node->path, member->why);
+}
+
+void member_note_flag(struct document *document, const struct member *member,
+                      const struct node *node, void *object)
+{
+    (void)object;
+    if (node_is_flag(document, node) && json_is_true(node->json))
+        member_note(document, member, node);
+}
+
+void member_note_string(struct document *document, const struct member *member,
+                        const struct node *node, void *object)
+{
+    (void)object;
+    if (node_is_full_string(document, node))
+        member_note(document, member, node);
+}
+
+static void check_string(struct document *document, const struct node *node, const char *key,
+                         void *arg)
+{
+    (void)key, (void)arg;
+    node_is_string(document, node);
+}
+
+void member_note_strings(struct document *document, const struct member *member,
+                         const struct node *node, void *object)
+{
+    (void)object;
+    if (!node_is(document, node, json_is_array(node->json), "an array"))
+        return;
+    node_each(document, node, check_string, NULL);
+    member_note(document, member, node);
+}
+
+void member_note_object(struct document *document, const struct member *member,
+                        const struct node *node, void *object)
+{
+    (void)object;
+    if (node_is_object(document, node))
+        member_note(document, member, node);
+}
+
+void member_refuse(struct document *document, const struct member *member, const struct node *node,
+                   void *object)
+{
+    (void)object;
+    fault(document, node, "%s asks for what this version does not do: %s", node->path, member->why);
+}
+
+void member_refuse_flag(struct document *document, const struct member *member,
+                        const struct node *node, void *object)
+{
+    if (node_is_flag(document, node) && json_is_true(node->json))
+        member_refuse(document, member, node, object);
+}
