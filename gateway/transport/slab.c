@@ -26,6 +26,7 @@
 enum {
     BLOCK = 32 << 10, /* and so aligned: a thing's address tells its block */
     ALIGN = sizeof(double),
+    SPARES = 4,
 };
 
 struct slot {
@@ -89,14 +90,24 @@ void slab_init(struct slab *slab, size_t size)
     assert(slab->size >= sizeof(struct slot) && FIRST + slab->size <= BLOCK);
     LIST_INIT(&slab->some);
     LIST_INIT(&slab->full);
+    LIST_INIT(&slab->spare);
+}
+
+static struct slab_block *take_spare(struct slab *slab)
+{
+    struct slab_block *block = LIST_FIRST(&slab->spare);
+    if (block == NULL)
+        return NULL;
+    LIST_REMOVE(block, link);
+    slab->spare_count--;
+    return block;
 }
 
 void slab_end(struct slab *slab)
 {
     assert(LIST_EMPTY(&slab->some) && LIST_EMPTY(&slab->full));
-    if (slab->spare != NULL)
-        unmap_block(slab->spare);
-    slab->spare = NULL;
+    for (struct slab_block *block; (block = take_spare(slab)) != NULL;)
+        unmap_block(block);
 }
 
 static struct slab_block *make_block(struct slab *slab)
@@ -114,8 +125,9 @@ static struct slab_block *block_with_room(struct slab *slab)
     struct slab_block *block = LIST_FIRST(&slab->some);
     if (block != NULL)
         return block;
-    block = slab->spare != NULL ? slab->spare : make_block(slab);
-    slab->spare = NULL;
+    block = take_spare(slab);
+    if (block == NULL)
+        block = make_block(slab);
     LIST_INSERT_HEAD(&slab->some, block, link);
     return block;
 }
@@ -154,10 +166,12 @@ void *slab_take(struct slab *slab)
 static void retire_block(struct slab *slab, struct slab_block *block)
 {
     LIST_REMOVE(block, link);
-    if (slab->spare == NULL)
-        slab->spare = block;
-    else
+    if (slab->spare_count == SPARES) {
         unmap_block(block);
+        return;
+    }
+    LIST_INSERT_HEAD(&slab->spare, block, link);
+    slab->spare_count++;
 }
 
 void slab_give(void *thing)

@@ -21,7 +21,8 @@ struct slab {
     size_t size;             /* of a thing */
     struct slab_blocks some; /* with room, the one used last first */
     struct slab_blocks full;
-    struct slab_block *spare; /* an empty one, so that a coming and going costs no system call */
+    struct slab_blocks spare; /* a few empty ones, so that coming and going costs no system call */
+    unsigned spare_count;
 };
 
 void slab_init(struct slab *slab, size_t size);
