@@ -1,5 +1,6 @@
 /*
- * One RULE of INTERFACE 1.3 (docs/configuration.md "Rules"): text to a value. Sole user of libpsl.
+ * One RULE of INTERFACE 1.3 (docs/configuration.md "Rules"): a value (rule.c), and how
+ * it is read from text (rule_parse.c).
  *
  * A policy may hold a million of these, so what is rare lives in `extra`, the default id is made
  * when it is asked for, and a name that was written canonically is a view into the text.
@@ -66,7 +67,7 @@ struct rule_extra {
     char *via;     /* an upstream's name, or "direct"; NULL = the policy's */
     const struct config_upstream *upstream; /* that `via` names; NULL = direct. Set by the policy */
     char *id;                               /* or NULL */
-    char *reason;  /* or NULL */
+    char *reason;                           /* or NULL */
 };
 
 struct rule {

@@ -1,0 +1,676 @@
+#include "config/value.h"
+#include "filters/path.h"
+#include "filters/rule.h"
+
+#include <assert.h>
+#include <libpsl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+enum { MAX_LIST = 256, ID_WORD_MAX = 64, METHOD_MAX = 32 };
+
+/* Start-up and reload only: a gateway that cannot hold its rules must not run with some of them. */
+static void *must_alloc(size_t count, size_t size)
+{
+    void *p = calloc(count, size);
+    if (p == NULL)
+        abort();
+    return p;
+}
+
+static char *must_strdup(struct str text)
+{
+    char *copy = must_alloc(text.len + 1, 1);
+    memcpy(copy, text.p, text.len);
+    return copy;
+}
+
+struct parser {
+    struct rule *rule;
+    enum rule_dialect dialect;
+    struct place place;
+    struct faults *faults;
+    unsigned seen;  /* bit set over attributes[] */
+    bool has_ports; /* behind the host */
+    bool failed;
+};
+
+__attribute__((format(printf, 2, 3))) static bool fault(struct parser *parser, const char *format,
+                                                        ...)
+{
+    char message[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof(message), format, args);
+    va_end(args);
+    faults_add(parser->faults, FAULT_ERROR, parser->place, "rule `%.200s`: %s", parser->rule->text,
+               message);
+    parser->failed = true;
+    return false;
+}
+
+static struct rule_extra *extra(struct parser *parser)
+{
+    if (parser->rule->extra == NULL)
+        parser->rule->extra = must_alloc(1, sizeof(*parser->rule->extra));
+    return parser->rule->extra;
+}
+
+/* The part of `rest` up to `separator` (or all of it); `rest` keeps what follows. False at the end.
+ */
+static bool next_part(struct str *rest, char separator, struct str *part)
+{
+    if (rest->p == NULL)
+        return false;
+    const char *end = memchr(rest->p, separator, rest->len);
+    if (end == NULL) {
+        *part = *rest;
+        *rest = STR_NULL;
+        return true;
+    }
+    *part = (struct str){rest->p, (size_t)(end - rest->p)};
+    *rest = str_from(*rest, part->len + 1);
+    return true;
+}
+
+/* The next word of a line; words are separated by spaces and tabs. */
+static bool next_word(struct str *rest, struct str *word)
+{
+    *rest = str_trim(*rest);
+    if (rest->len == 0)
+        return false;
+    size_t len = 0;
+    while (len < rest->len && rest->p[len] != ' ' && rest->p[len] != '\t')
+        len++;
+    *word = (struct str){rest->p, len};
+    *rest = str_from(*rest, len);
+    return true;
+}
+
+/* -- ports -- */
+
+static bool parse_port(struct str text, uint16_t *out)
+{
+    uint64_t value;
+    if (text.len == 0 || text.p[0] == '0' || !value_uint(text, UINT16_MAX, &value))
+        return false;
+    *out = (uint16_t)value;
+    return true;
+}
+
+static bool parse_port_range(struct parser *parser, struct str text, struct port_range *out)
+{
+    struct str rest = text, first, last;
+    next_part(&rest, '-', &first);
+    last = rest.p != NULL ? rest : first;
+    if (!parse_port(first, &out->first) || !parse_port(last, &out->last))
+        return fault(parser, "`%.*s` is not a port from 1 to 65535 nor a range of them",
+                     STR_ARG(text));
+    if (out->first > out->last)
+        return fault(parser, "the range %u-%u is empty; did you mean %u-%u?", out->first, out->last,
+                     out->last, out->first);
+    return true;
+}
+
+/* What follows the colon of a pattern. */
+static bool parse_pattern_ports(struct parser *parser, struct str text)
+{
+    struct rule *rule = parser->rule;
+    if (parser->dialect == RULE_INI && str_eq(text, STR("*"))) {
+        rule->ports = RULE_PORTS_ALL;
+        return true;
+    }
+    if (parser->dialect == RULE_SETTINGS && !parse_port(text, &rule->range.first))
+        return fault(parser, "`%.*s` is not a port from 1 to 65535", STR_ARG(text));
+    if (!parse_port_range(parser, text, &rule->range))
+        return false;
+    rule->ports = RULE_PORTS_RANGE;
+    return true;
+}
+
+static bool attribute_ports(struct parser *parser, struct str value)
+{
+    struct rule *rule = parser->rule;
+    struct str part;
+    if (str_eq(value, STR("*"))) {
+        rule->ports = RULE_PORTS_ALL;
+        return true;
+    }
+    extra(parser)->ports = must_alloc(MAX_LIST, sizeof(struct port_range));
+    while (next_part(&value, ',', &part)) {
+        if (rule->extra->port_count == MAX_LIST)
+            return fault(parser, "more than %d ports in one list", MAX_LIST);
+        if (!parse_port_range(parser, part, &rule->extra->ports[rule->extra->port_count]))
+            return false;
+        rule->extra->port_count++;
+    }
+    rule->ports = RULE_PORTS_LIST;
+    return true;
+}
+
+/* -- hosts -- */
+
+static bool parse_cidr(struct parser *parser, struct str text, struct cidr *out)
+{
+    if (value_range(text, out))
+        return true;
+    struct str rest = text, base_text;
+    struct addr base;
+    uint64_t len;
+    next_part(&rest, '/', &base_text);
+    if (rest.p != NULL && addr_parse(&base, base_text) && value_uint(rest, 128, &len))
+        return fault(parser,
+                     "`%.*s` has address bits behind its prefix length, or a length that is "
+                     "too long",
+                     STR_ARG(text));
+    return fault(parser, "`%.*s` is not an address or a range (four decimal numbers, or IPv6)",
+                 STR_ARG(text));
+}
+
+static bool parse_bracketed(struct parser *parser, struct str text)
+{
+    bool v6 = memchr(text.p, ':', text.len) != NULL;
+    if (!v6)
+        return fault(parser, "brackets are for IPv6 addresses only");
+    if (memchr(text.p, '%', text.len) != NULL)
+        return fault(parser, "an IPv6 address in a rule has no zone");
+    parser->rule->host = RULE_CIDR;
+    return parse_cidr(parser, text, &parser->rule->cidr);
+}
+
+static bool parse_name(struct parser *parser, struct str text)
+{
+    struct rule *rule = parser->rule;
+    struct name name;
+    enum name_fault why = name_parse_idna(&name, text);
+    if (why != NAME_OK)
+        return fault(parser, "`%.*s` is not a host name: %s", STR_ARG(text), name_fault_text(why));
+    rule->name.len = name.len;
+    size_t offset = (size_t)(text.p - rule->text);
+    bool canonical = text.len >= name.len && memcmp(text.p, name.text, name.len) == 0;
+    if (canonical && offset <= UINT16_MAX) /* a trailing dot makes no difference */
+        rule->name.offset = (uint16_t)offset;
+    else
+        extra(parser)->name = must_strdup(name_str(&name));
+    return true;
+}
+
+static const psl_ctx_t *suffix_list;
+
+/* The distribution's list may be newer than the one that is built into the library. */
+static void load_suffix_list(void)
+{
+    suffix_list = psl_latest("/usr/share/publicsuffix/public_suffix_list.dafsa");
+    if (suffix_list == NULL)
+        suffix_list = psl_builtin();
+}
+
+/* Only what the list really contains: its default rule would make every single label a suffix. */
+static bool is_public_suffix(const struct rule *rule, int type)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, load_suffix_list);
+    if (suffix_list == NULL)
+        return false;
+    char name[NAME_MAX_LEN + 1];
+    snprintf(name, sizeof(name), "%.*s", STR_ARG(rule_name(rule)));
+    return psl_is_public_suffix2(suffix_list, name, type | PSL_TYPE_NO_STAR_RULE) != 0;
+}
+
+static bool parse_wildcard(struct parser *parser, struct str below)
+{
+    struct rule *rule = parser->rule;
+    rule->host = RULE_BELOW;
+    if (memchr(below.p, '*', below.len) != NULL)
+        return fault(parser, "`*` stands alone or as the first label (`*.example.com`)");
+    if (!parse_name(parser, below))
+        return false;
+    if (is_public_suffix(rule, PSL_TYPE_ICANN))
+        return fault(
+            parser,
+            "`*.%.*s` covers a whole public suffix, under which anybody can register; name "
+            "the domains that are meant",
+            STR_ARG(rule_name(rule)));
+    if (is_public_suffix(rule, PSL_TYPE_PRIVATE))
+        faults_add(parser->faults, FAULT_WARNING, parser->place,
+                   "rule `%.200s`: `*.%.*s` is a public suffix of one provider: anybody can have a "
+                   "name below it",
+                   rule->text, STR_ARG(rule_name(rule)));
+    return true;
+}
+
+static bool parse_host(struct parser *parser, struct str host)
+{
+    struct rule *rule = parser->rule;
+    struct addr addr;
+    if (str_eq(host, STR("*"))) {
+        rule->host = RULE_ANY;
+        return true;
+    }
+    if (str_starts(host, STR("*.")))
+        return parse_wildcard(parser, str_from(host, 2));
+    if (memchr(host.p, '*', host.len) != NULL)
+        return fault(parser, "`*` stands alone or as the first label (`*.example.com`)");
+    if (addr_parse(&addr, host) || memchr(host.p, '/', host.len) != NULL) {
+        rule->host = RULE_CIDR;
+        return parse_cidr(parser, host, &rule->cidr);
+    }
+    rule->host = RULE_NAME;
+    return parse_name(parser, host);
+}
+
+/* HOST [":" PORTS]. Only brackets may hold colons, and they hold the whole host. */
+static bool split_pattern(struct parser *parser, struct str pattern, struct str *host,
+                          struct str *ports)
+{
+    *ports = STR_NULL;
+    if (memmem(pattern.p, pattern.len, "://", 3) != NULL)
+        return fault(parser, "a rule names a host, not a URL: leave out the scheme and the path");
+    if (pattern.p[0] == '[') {
+        const char *close = memchr(pattern.p, ']', pattern.len);
+        if (close == NULL)
+            return fault(parser, "`[` without `]`");
+        size_t len = (size_t)(close - pattern.p) + 1;
+        *host = (struct str){pattern.p, len};
+        if (len == pattern.len)
+            return true;
+        if (pattern.p[len] != ':')
+            return fault(parser, "only a port may follow `]` (a prefix length stands inside)");
+        *ports = str_from(pattern, len + 1);
+        return true;
+    }
+    struct str rest = pattern;
+    next_part(&rest, ':', host);
+    if (rest.p != NULL && memchr(rest.p, ':', rest.len) != NULL)
+        return fault(parser, "an IPv6 address stands in brackets: `[%.*s]`", STR_ARG(pattern));
+    if (host->len == 0)
+        return fault(parser, "the host is missing");
+    *ports = rest;
+    return true;
+}
+
+static bool parse_pattern(struct parser *parser, struct str pattern)
+{
+    struct str host = STR_NULL, ports;
+    if (!split_pattern(parser, pattern, &host, &ports))
+        return false;
+    assert(host.p != NULL && host.len > 0);
+    if (host.p[0] == '[') {
+        if (!parse_bracketed(parser, (struct str){host.p + 1, host.len - 2}))
+            return false;
+    } else if (!parse_host(parser, host)) {
+        return false;
+    }
+    parser->has_ports = ports.p != NULL;
+    return !parser->has_ports || parse_pattern_ports(parser, ports);
+}
+
+/* -- attributes -- */
+
+static bool attribute_front(struct parser *parser, struct str value)
+{
+    struct str part;
+    while (next_part(&value, ',', &part)) {
+        unsigned front = 0;
+        while (front < FRONT_COUNT && !str_eq(part, str_of(front_word(front))))
+            front++;
+        if (front == FRONT_COUNT)
+            return fault(parser, "`%.*s` is not a front: connect, http, socks5 or transparent",
+                         STR_ARG(part));
+        extra(parser)->fronts |= 1u << front;
+    }
+    return true;
+}
+
+/* RFC 9110 5.6.2, without lower case: methods are case-sensitive, and `post` would deny nothing. */
+static bool is_method(struct str text)
+{
+    if (text.len == 0 || text.len > METHOD_MAX)
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.p[i];
+        bool alphanumeric = (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (!alphanumeric && (c == '\0' || strchr("!#$%&'*+-.^_`|~", c) == NULL))
+            return false;
+    }
+    return true;
+}
+
+static bool attribute_method(struct parser *parser, struct str value)
+{
+    struct rule_extra *to = extra(parser);
+    struct str part;
+    to->methods = must_alloc(MAX_LIST, sizeof(*to->methods));
+    while (next_part(&value, ',', &part)) {
+        if (str_eq(part, STR("CONNECT")))
+            return fault(parser, "the CONNECT method is a front: write front=connect");
+        if (!is_method(part))
+            return fault(parser, "`%.*s` is not a method (upper case, such as GET)", STR_ARG(part));
+        if (to->method_count == MAX_LIST)
+            return fault(parser, "more than %d methods in one list", MAX_LIST);
+        to->methods[to->method_count++] = must_strdup(part);
+    }
+    return true;
+}
+
+static bool attribute_path(struct parser *parser, struct str value)
+{
+    if (value.len == 0 || (value.p[0] != '/' && value.p[0] != '*'))
+        return fault(parser, "path=%.*s begins with neither `/` nor `*`", STR_ARG(value));
+    if (value.len > PATH_GLOB_MAX)
+        return fault(parser, "path= is longer than %d bytes", PATH_GLOB_MAX);
+    for (size_t i = 0; i < value.len; i++)
+        if (value.p[i] <= ' ' || value.p[i] == 0x7f || value.p[i] == '"')
+            return fault(parser, "path= holds a byte that no path has; write it as %%XX");
+    if (path_is_ambiguous(value))
+        return fault(parser,
+                     "path=%.*s matches no request: dot segments, encoded slashes, "
+                     "backslashes and broken %%XX never match",
+                     STR_ARG(value));
+    extra(parser)->path = must_strdup(value);
+    return true;
+}
+
+/* May be called again for the words of a list that is separated by spaces. */
+static bool attribute_to(struct parser *parser, struct str value)
+{
+    struct rule_extra *to = extra(parser);
+    struct str part;
+    if (to->to == NULL)
+        to->to = must_alloc(MAX_LIST, sizeof(*to->to));
+    while (next_part(&value, ',', &part)) {
+        if (part.len == 0 && value.p == NULL)
+            break; /* "10.0.0.0/8, 192.0.2.0/24": the space ends the word behind the comma */
+        if (to->to_count == MAX_LIST)
+            return fault(parser, "more than %d ranges in one list", MAX_LIST);
+        if (!parse_cidr(parser, part, &to->to[to->to_count]))
+            return false;
+        to->to_count++;
+    }
+    return true;
+}
+
+static bool attribute_sni(struct parser *parser, struct str value)
+{
+    if (str_eq(value, STR("match")))
+        parser->rule->sni = RULE_SNI_MATCH;
+    else if (str_eq(value, STR("off")))
+        parser->rule->sni = RULE_SNI_OFF;
+    else
+        return fault(parser, "sni=%.*s is neither match nor off", STR_ARG(value));
+    return true;
+}
+
+/* Whether there is such an upstream, the policy knows. */
+static bool attribute_via(struct parser *parser, struct str value)
+{
+    if (value.len == 0)
+        return fault(parser, "via= names no upstream");
+    extra(parser)->via = must_strdup(value);
+    return true;
+}
+
+static bool attribute_mode(struct parser *parser, struct str value)
+{
+    if (str_eq(value, STR("enforce")))
+        parser->rule->mode = RULE_ENFORCE;
+    else if (str_eq(value, STR("report")))
+        parser->rule->mode = RULE_REPORT;
+    else if (str_eq(value, STR("ask")))
+        parser->rule->mode = RULE_ASK;
+    else
+        return fault(parser, "mode=%.*s is not enforce, report or ask", STR_ARG(value));
+    return true;
+}
+
+static bool attribute_until(struct parser *parser, struct str value)
+{
+    int64_t until;
+    if (!value_rfc3339(value, &until) || until <= 0)
+        return fault(parser, "until=%.*s is not a time such as 2030-01-31T12:00:00Z",
+                     STR_ARG(value));
+    extra(parser)->until = until;
+    return true;
+}
+
+static bool attribute_id(struct parser *parser, struct str value)
+{
+    bool good = value.len > 0 && value.len <= ID_WORD_MAX;
+    for (size_t i = 0; good && i < value.len; i++) {
+        unsigned char c = str_lower_byte((unsigned char)value.p[i]);
+        good = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+               (c != '\0' && strchr("._-:/@+", c) != NULL);
+    }
+    if (!good)
+        return fault(parser, "id= is one word of at most %d letters, digits and ._-:/@+",
+                     ID_WORD_MAX);
+    extra(parser)->id = must_strdup(value);
+    return true;
+}
+
+static bool attribute_reason(struct parser *parser, struct str value)
+{
+    if (value.len == 0)
+        return fault(parser, "reason=\"\" says nothing");
+    extra(parser)->reason = must_strdup(value);
+    return true;
+}
+
+static const struct attribute {
+    const char *word;
+    bool (*parse)(struct parser *parser, struct str value);
+    bool narrows; /* makes `allow = *` a real rule */
+    bool allow_only;
+} attributes[] = {
+    {"ports", attribute_ports, false /* see narrows() */, false},
+    {"front", attribute_front, true, false},
+    {"method", attribute_method, true, false},
+    {"path", attribute_path, true, false},
+    {"to", attribute_to, true, true},
+    {"sni", attribute_sni, false, true},
+    {"via", attribute_via, false, true},
+    {"mode", attribute_mode, false, false},
+    {"until", attribute_until, true, false},
+    {"id", attribute_id, false, false},
+    {"reason", attribute_reason, false, false},
+};
+
+enum { ATTRIBUTES = sizeof(attributes) / sizeof(attributes[0]) };
+
+static const char *nearest_attribute(struct str word)
+{
+    const char *words[ATTRIBUTES + 1] = {NULL};
+    char text[32];
+    for (unsigned i = 0; i < ATTRIBUTES; i++)
+        words[i] = attributes[i].word;
+    snprintf(text, sizeof(text), "%.*s", STR_ARG(word));
+    return nearest_word(text, words);
+}
+
+/* reason="TEXT" is the one value that may hold spaces, so it is cut before words are. */
+static bool take_quoted(struct parser *parser, struct str *line, struct str *value)
+{
+    if (line->len == 0 || line->p[0] != '"')
+        return fault(parser, "reason= needs quotes: reason=\"TEXT\"");
+    const char *close = memchr(line->p + 1, '"', line->len - 1);
+    if (close == NULL)
+        return fault(parser, "reason=\" is not closed");
+    *value = (struct str){line->p + 1, (size_t)(close - line->p) - 1};
+    *line = str_from(*line, value->len + 2);
+    if (line->len > 0 && line->p[0] != ' ' && line->p[0] != '\t')
+        return fault(parser, "something follows the closing quote of reason=");
+    return true;
+}
+
+static bool parse_attribute(struct parser *parser, unsigned which, struct str value)
+{
+    const struct attribute *attribute = &attributes[which];
+    if ((parser->seen & (1u << which)) != 0)
+        return fault(parser, "%s= is given twice", attribute->word);
+    parser->seen |= 1u << which;
+    if (attribute->allow_only && parser->rule->effect == RULE_DENY)
+        return fault(parser, "%s= has no meaning in a deny rule", attribute->word);
+    return attribute->parse(parser, value);
+}
+
+static bool parse_attributes(struct parser *parser, struct str line)
+{
+    struct str word;
+    bool in_to = false;
+    while (line = str_trim(line), line.len > 0) {
+        struct str value = line, name;
+        if (str_starts(line, STR("reason="))) {
+            line = str_from(line, 7);
+            if (!take_quoted(parser, &line, &value) ||
+                !parse_attribute(parser, ATTRIBUTES - 1, value))
+                return false;
+            in_to = false;
+            continue;
+        }
+        next_word(&line, &word);
+        if (memchr(word.p, '=', word.len) == NULL) {
+            if (in_to && attribute_to(parser, word))
+                continue;
+            return parser->failed
+                       ? false
+                       : fault(parser, "`%.*s` is not an attribute (NAME=VALUE)", STR_ARG(word));
+        }
+        value = word;
+        next_part(&value, '=', &name);
+        unsigned which = 0;
+        while (which < ATTRIBUTES && !str_eq(name, str_of(attributes[which].word)))
+            which++;
+        if (which == ATTRIBUTES) {
+            const char *near = nearest_attribute(name);
+            return fault(parser, "unknown attribute `%.*s`%s%s%s", STR_ARG(name),
+                         near != NULL ? "; did you mean `" : "", near != NULL ? near : "",
+                         near != NULL ? "`?" : "");
+        }
+        in_to = strcmp(attributes[which].word, "to") == 0;
+        if (!parse_attribute(parser, which, value))
+            return false;
+    }
+    return true;
+}
+
+static bool has_seen(const struct parser *parser, const char *word)
+{
+    for (unsigned i = 0; i < ATTRIBUTES; i++)
+        if (strcmp(attributes[i].word, word) == 0)
+            return (parser->seen & (1u << i)) != 0;
+    abort(); /* not in the table */
+}
+
+/* A port or an attribute that leaves something out; `*:*` does not. */
+static bool narrows(const struct parser *parser)
+{
+    if ((parser->has_ports || has_seen(parser, "ports")) && parser->rule->ports != RULE_PORTS_ALL)
+        return true;
+    for (unsigned i = 0; i < ATTRIBUTES; i++)
+        if (attributes[i].narrows && (parser->seen & (1u << i)) != 0)
+            return true;
+    return false;
+}
+
+static bool check_any(struct parser *parser)
+{
+    if (parser->rule->host != RULE_ANY || parser->rule->effect == RULE_DENY)
+        return true;
+    if (parser->dialect == RULE_SETTINGS)
+        return fault(parser, "`*` can only be denied; name the hosts that are allowed");
+    if (!narrows(parser))
+        return fault(parser,
+                     "`*` alone allows every host; if that is meant, write `default = allow` "
+                     "in the policy, otherwise narrow it (a port, method=, to=, ...)");
+    return true;
+}
+
+static bool check_combination(struct parser *parser)
+{
+    const struct rule *rule = parser->rule;
+    const uint32_t opaque = (1u << FRONT_CONNECT) | (1u << FRONT_SOCKS5);
+    if (rule->mode == RULE_ASK && rule->effect == RULE_DENY)
+        return fault(parser, "mode=ask has no meaning in a deny rule");
+    if (has_seen(parser, "to") && rule->extra->to_count == 0)
+        return fault(parser, "to= names no address");
+    if (has_seen(parser, "to") && has_seen(parser, "via") &&
+        strcmp(rule->extra->via, "direct") != 0)
+        return fault(parser, "to= cannot be kept with via=%s, where the name is resolved upstream",
+                     rule->extra->via);
+    if (rule->host == RULE_CIDR && has_seen(parser, "to"))
+        return fault(parser, "to= limits what a name may resolve to; this rule names addresses");
+    if (rule_needs_clear(rule) && rule->extra->fronts != 0 && (rule->extra->fronts & ~opaque) == 0)
+        return fault(parser, "method= and path= are never visible with front=%s",
+                     rule->extra->fronts == opaque                 ? "connect,socks5"
+                     : (rule->extra->fronts & 1u << FRONT_CONNECT) ? "connect"
+                                                                   : "socks5");
+    return true;
+}
+
+static bool parse_line(struct parser *parser, struct str line)
+{
+    struct rule *rule = parser->rule;
+    struct str pattern;
+    for (size_t i = 0; i < line.len; i++)
+        if (((unsigned char)line.p[i] < ' ' && line.p[i] != '\t') || line.p[i] == 0x7f)
+            return fault(parser, "control characters have no place in a rule");
+    if (!next_word(&line, &pattern))
+        return fault(parser, "a rule needs a host");
+    line = str_trim(line);
+    if (parser->dialect == RULE_SETTINGS && line.len > 0)
+        return fault(parser, "an entry of settings is host or host:port, nothing else");
+    if (parser->dialect == RULE_SETTINGS && memchr(pattern.p, '/', pattern.len) != NULL)
+        return fault(parser, "an entry of settings names a host: no URL, no path, no range");
+
+    bool web = parser->dialect == RULE_INI && rule->effect == RULE_ALLOW;
+    rule->ports = web ? RULE_PORTS_WEB : RULE_PORTS_ALL;
+    if (!parse_pattern(parser, pattern) || !parse_attributes(parser, line))
+        return false;
+    if (parser->has_ports && has_seen(parser, "ports"))
+        return fault(parser, "the port is given twice, behind the host and in ports=");
+    return check_any(parser) && check_combination(parser);
+}
+
+static bool finish(struct parser *parser, bool good)
+{
+    assert(good == !parser->failed);
+    if (!good)
+        rule_free(parser->rule);
+    return good;
+}
+
+static struct parser begin(struct rule *out, enum rule_effect effect, const char *text,
+                           const struct rule_origin *origin, uint32_t number, struct place place,
+                           struct faults *faults)
+{
+    *out = (struct rule){.text = text, .origin = origin, .number = number, .effect = effect};
+    return (struct parser){.rule = out, .place = place, .faults = faults};
+}
+
+bool rule_parse(struct rule *out, enum rule_effect effect, enum rule_dialect dialect,
+                const char *text, const struct rule_origin *origin, uint32_t number,
+                struct place place, struct faults *faults)
+{
+    struct parser parser = begin(out, effect, text, origin, number, place, faults);
+    parser.dialect = dialect;
+    return finish(&parser, parse_line(&parser, str_of(text)));
+}
+
+bool rule_parse_address(struct rule *out, enum rule_effect effect, enum rule_scope scope,
+                        const char *text, const struct rule_origin *origin, uint32_t number,
+                        struct place place, struct faults *faults)
+{
+    struct parser parser = begin(out, effect, text, origin, number, place, faults);
+    out->scope = scope;
+    out->host = RULE_CIDR;
+    return finish(&parser, parse_cidr(&parser, str_of(text), &out->cidr));
+}
+
+void rule_set_reason(struct rule *rule, const char *reason)
+{
+    if (rule->extra == NULL)
+        rule->extra = must_alloc(1, sizeof(*rule->extra));
+    if (rule->extra->reason == NULL)
+        rule->extra->reason = must_strdup(str_of(reason));
+}
