@@ -381,7 +381,9 @@ static unsigned syscall_options(const struct settings *settings)
 {
     return (settings->network.allow_all_unix_sockets ? SYSCALLS_UNIX_SOCKETS : 0u) |
            (named_sockets(settings) ? SYSCALLS_NAMED_SOCKETS : 0u) |
-           (settings->filesystem.deny_read.count > 0 ? SYSCALLS_WATCH_READS : 0u) |
+           (settings->filesystem.deny_read.count + settings->credential_files_deny.count > 0
+                ? SYSCALLS_WATCH_READS
+                : 0u) |
            (settings->allow_nested_user_namespaces ? SYSCALLS_NESTED_USERNS : 0u);
 }
 

@@ -23,6 +23,9 @@ typedef int64_t answer_call(struct call *call, const struct table_row *row, cons
 answer_call answer_open, answer_openat2, answer_truncate;
 /* Of answer_open, where reads are watched: reports what is asked for and hidden. */
 int64_t answer_reading(struct call *call, int dir_fd, uint64_t address, uint64_t flags);
+/* Of an object that has been found, for reading; `path` is what it is called. */
+int64_t open_found(struct call *call, int found, const char *path, int flags,
+                   const struct stat *st);
 answer_call answer_make, answer_symlink, answer_link, answer_rename;
 answer_call answer_change;
 answer_call answer_umask; /* changes nothing in the tree; call_caller() has to know of it */

@@ -50,6 +50,7 @@ struct ward {
     int64_t slow_ms;  /* when srt-launch last had no time to read them */
     uint64_t *masks;  /* the mounts that hide something */
     size_t mask_count;
+    bool secrets;     /* what is opened for reading is opened by us (secrets.h) */
     dev_t plain_dev;  /* a file system that is not /proc; 0 = none seen yet */
     int64_t umask_ms; /* when somebody last changed a umask */
     struct caller callers[CALLERS];

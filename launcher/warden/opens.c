@@ -1,5 +1,6 @@
 #include "launcher/warden/answers.h"
 #include "launcher/warden/judge.h"
+#include "launcher/warden/secrets.h"
 #include "srt/cleanup.h"
 
 #include <errno.h>
@@ -198,6 +199,10 @@ static int64_t open_existing(struct call *call, const struct spot *spot, int fla
         judge_report(call, "write", path[0] != '\0' ? path : spot->path, EROFS, view.write_setting);
         return -EROFS;
     }
+    struct stat now;
+    if (call->ward->secrets && (flags & O_ACCMODE) != O_WRONLY &&
+        (fstat(fd, &now) != 0 || !secrets_judge(call, fd, &now, path)))
+        return -EACCES;
     if ((flags & O_TRUNC) != 0) {
         /* Now that it is judged, through the kernel's link to the very file. */
         int cut = openat(call->ward->host_proc, ward_link_to(fd).text,
@@ -208,6 +213,22 @@ static int64_t open_existing(struct call *call, const struct spot *spot, int fla
         fd = cut;
     }
     return give(call, &fd, (uint64_t)flags, st->st_mode);
+}
+
+int64_t open_found(struct call *call, int found, const char *path, int flags, const struct stat *st)
+{
+    if (S_ISDIR(st->st_mode)) {
+        autoclose int fd = openat(call->ward->host_proc, ward_link_to(found).text,
+                                  (flags & ~O_NOFOLLOW) | O_CLOEXEC);
+        return fd < 0 ? -errno : give(call, &fd, (uint64_t)flags, 0);
+    }
+    /* The spot is the kernel's link to the very object. */
+    SPOT(spot);
+    spot.dir = call->ward->host_proc;
+    spot.held = true;
+    snprintf(spot.name, sizeof(spot.name), "%s", ward_link_to(found).text);
+    snprintf(spot.path, sizeof(spot.path), "%s", path);
+    return open_existing(call, &spot, flags & ~O_NOFOLLOW, st, 0);
 }
 
 static int64_t open_new(struct call *call, const struct spot *spot, int flags, mode_t mode)
@@ -317,7 +338,9 @@ int64_t answer_open(struct call *call, const struct table_row *row, const uint64
         return ANSWER_RUN_IT;
     if ((flags & (O_DIRECTORY | O_CREAT)) == O_DIRECTORY ||
         ((flags & (O_CREAT | O_TRUNC)) == 0 && (flags & O_ACCMODE) == O_RDONLY))
-        return answer_reading(call, (int)args[0], args[1], flags);
+        return call->ward->secrets && (flags & O_DIRECTORY) == 0
+                   ? secrets_open(call, (int)args[0], args[1], flags)
+                   : answer_reading(call, (int)args[0], args[1], flags);
     if ((flags & O_DIRECTORY) != 0)
         return -EINVAL; /* as since Linux 6.4; before that a file was made */
     return do_open(call, (int)args[0], args[1], flags, (mode_t)args[3]);

@@ -1,12 +1,15 @@
 #include "launcher/warden/warden.h"
 
+#include "launcher/syscalls.h"
 #include "launcher/warden/answers.h"
+#include "launcher/warden/secrets.h"
 #include "srt/cleanup.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +84,7 @@ static _Noreturn void become_warden(const struct inside *inside, const struct wa
     sigprocmask(SIG_SETMASK, &all, NULL);
     signal(SIGCHLD, SIG_IGN); /* those who wait for a FIFO reap themselves */
     if (getppid() != parent || inside_join(inside, INSIDE_MOUNTS, &err) != 0 ||
-        !call_set_rights(true))
+        setns(inside->net_ns, CLONE_NEWNET) != 0 || !call_set_rights(true))
         _exit(1);
     prctl(PR_SET_DUMPABLE, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* the change of rights has cleared it */
@@ -99,7 +102,9 @@ static _Noreturn void become_warden(const struct inside *inside, const struct wa
                          .missed = warden->missed,
                          .slow_ms = INT64_MIN / 2,
                          .here = -1,
-                         .law = law};
+                         .law = law,
+                         .secrets = (law->syscalls & SYSCALLS_WATCH_READS) != 0 &&
+                                    secrets_watch(law->fence)};
     find_masks(&ward);
     serve(&ward);
 }
@@ -125,7 +130,7 @@ int warden_start(struct warden *warden, const struct inside *inside, const struc
     if (pid == 0) {
         /* Nothing else of the launcher's: neither the stage's socket nor the gateway's, whose ends
          * must mean what they say. */
-        int keep[] = {owned, pair[1], inside->host_proc, inside->mount_ns};
+        int keep[] = {owned, pair[1], inside->host_proc, inside->mount_ns, inside->net_ns};
         syscall(SYS_close_range, 1024, ~0u, 0);
         for (int fd = 3; fd < 1024; fd++) {
             bool kept = false;

@@ -217,6 +217,166 @@ print("own", os.write(own, b"500"))
                 self.assertEqual(f.read(), "new\n")
 
 
+    def test_what_is_hidden_stays_so_when_it_is_replaced_outside_meanwhile(self):
+        names = ["key", "dir/deep/key", "whole/key", "absent", "later/key"]
+        self.filesystem["denyRead"] = ["key", "dir/deep/key", "whole", "absent", "later"]
+        for name in names[:3]:
+            self.write(name, "old secret\n")
+        self.write("open", "open\n")
+
+        def change():
+            for name in ("key", "dir/deep/key"):
+                os.replace(self.write(name + ".new", "new secret\n"), os.path.join(self.work, name))
+            os.rename(os.path.join(self.work, "whole"), os.path.join(self.top, "whole"))
+            for name in ("whole/key", "absent", "later/key"):
+                self.write(name, "new secret\n")
+
+        out, err = self.while_running(
+            f"for f in {' '.join(names)}; do for do in 'cat $f' 'cat <$f' 'dd if=$f' 'ln -s $PWD/$f way; cat way; rm way' 'ln $f linked; cat linked'"
+            " 'mv $f moved; cat moved' 'cp $f copied; cat copied' 'perl -e \"open F,q(+<),q($f) and print <F>\"' 'cd $(dirname $f); cat $(basename $f)'"
+            " 'cat /proc/self/cwd/$f' 'cat /proc/self/root$PWD/$f' 'python3 -c \"import os; d = os.open(\\\"$f\\\", os.O_PATH);"
+            " print(open(\\\"/proc/self/fd/%d\\\" % d).read())\"' 'python3 -c \"import os; print(os.read(os.open(\\\"$f\\\","
+            " os.O_CREAT), 99))\"' 'tar cf - $f'; do (eval \"$do\") 2>/dev/null; done; done; cat open", change)
+        self.assertEqual((out.count("secret"), out[-5:]), (0, "open\n"), err)
+
+    def test_what_is_hidden_stays_so_for_who_holds_its_path_when_it_is_replaced_again(self):
+        self.filesystem["denyRead"] = ["key"]
+        self.write("key", "old secret\n")
+
+        def change():
+            os.replace(self.write("key.new", "new secret\n"), os.path.join(self.work, "key"))
+
+        ready, again = os.path.join(self.work, "held"), os.path.join(self.work, "again")
+        other = threading.Thread(target=lambda: (wait_for(ready), change(), self.write("again", "")))
+        other.start()
+        self.addCleanup(other.join)
+        out, err = self.while_running("exec python3 -c '"
+                                      "import os, time\nfd = os.open(\"key\", os.O_PATH)\nopen(\"held\", \"w\")\n"
+                                      "while not os.path.exists(\"again\"): time.sleep(0.01)\n"
+                                      "try: print(open(f\"/proc/self/fd/{fd}\").read())\nexcept OSError as e: print(e.errno)'", change)
+        self.assertEqual(out, "13\n", err)
+
+    def test_threads_that_swap_a_path_read_nothing_hidden(self):
+        self.filesystem["denyRead"] = ["key"]
+        self.write("key", "old secret\n")
+        self.write("kez", "open\n")
+        os.symlink("kez", os.path.join(self.work, "way"))
+
+        def change():
+            os.replace(self.write("key.new", "new secret\n"), os.path.join(self.work, "key"))
+
+        out, err = self.while_running("""exec python3 -c '
+import ctypes, os, threading, time
+c = ctypes.CDLL(None)
+name = ctypes.create_string_buffer(b"kez")
+stop = time.monotonic() + 4
+def swap():
+    while time.monotonic() < stop:
+        name[2] = b"y"; name[2] = b"z"
+        try: os.symlink("key", "new"); os.rename("new", "way"); os.symlink("kez", "new"); os.rename("new", "way")
+        except OSError: pass
+threading.Thread(target=swap).start()
+seen = set(); tries = 0
+while time.monotonic() < stop:
+    for what in (name, b"way"):
+        fd = c.open(what, 0)
+        if fd >= 0:
+            seen.add(os.read(fd, 99)); os.close(fd); tries += 1
+print(seen, tries > 20)'""", change)
+        self.assertEqual(out, "{b'open\\n'} True\n", err)
+
+    def test_opens_for_reading_come_out_as_without_a_hidden_file(self):
+        self.write("key", "secret\n")
+        self.write("open", "open\n")
+        self.write("d/e/f", "deep\n")
+        script = self.write("opens.py", OPENS)
+        answers = []
+        for denied in ([], ["key"]):
+            self.filesystem["denyRead"] = denied
+            answers.append(self.assertRan(self.run_in("python3", script)).stdout.splitlines())
+        self.assertGreater(len(answers[0]), 60)
+        self.assertEqual([pair for pair in zip(*answers) if pair[0] != pair[1]], [])
+        self.assertEqual(len(answers[0]), len(answers[1]))
+
+
+# Every kind of thing that is opened for reading, and what comes of it.
+OPENS = """
+import ctypes, os, pty, socket, stat, subprocess, sys, threading
+libc = ctypes.CDLL(None)
+def show(name, flags=os.O_RDONLY, dir_fd=None, content=True):
+    try:
+        fd = os.open(name, flags, dir_fd=dir_fd)
+    except OSError as e:
+        print(name, flags, e.errno); return
+    st = os.fstat(fd)
+    text = ""
+    if content and stat.S_ISREG(st.st_mode):
+        try: text = os.read(fd, 60)
+        except OSError as e: text = e.errno
+    elif stat.S_ISDIR(st.st_mode):
+        text = len(os.listdir(fd)) if "proc" not in str(name) else "proc"
+    import fcntl
+    print(name, flags, oct(st.st_mode), text, oct(fcntl.fcntl(fd, fcntl.F_GETFL) & ~os.O_NOFOLLOW), fcntl.fcntl(fd, fcntl.F_GETFD))
+    os.close(fd)
+os.makedirs("made", exist_ok=True)
+for n, t in (("l", "open"), ("dangling", "nowhere"), ("loop", "loop"), ("ld", "d"), ("lf", "/proc/self/fd"), ("lc", "/proc/self/cwd/open"),
+             ("up", ".."), ("ldev", "/dev/null")):
+    os.symlink(t, "made/" + n) if not os.path.lexists("made/" + n) else None
+if not os.path.exists("made/fifo"): os.mkfifo("made/fifo")
+if not os.path.exists("made/none"): os.close(os.open("made/none", os.O_CREAT, 0))
+d = os.open("d", os.O_RDONLY)
+top = os.open(".", os.O_PATH)
+for name in ("open", "./open", "d", "d/", "d/.", "d/..", "open/", "open/x", "nowhere", "d/nowhere", "nowhere/x", "made/l", "made/dangling", "made/loop",
+             "made/ld", "made/ld/e/f", "made/ldev", "made/none", "", "made/up/../work/open", "/etc/hostname", "/etc/passwd", "/etc/shadow", "/", ".", "..",
+             "/dev/null", "/dev/zero", "/dev/tty", "/dev/ptmx", "/dev/pts", "/dev/fd", "/dev/shm", "/sys/kernel/mm", "x" * 256, "x/" * 2047, "x/" * 2048 + "x",
+             "/proc", "/proc/self", "/proc/self/", "/proc/self/fd", "/proc/self/fd/", "/proc/self/task", "/proc/self/ns/net", "/proc/self/root/etc/hostname",
+             "/proc/self/exe", "/proc/1/environ", "/proc/1/maps", "/proc/1/status", "/proc/1/stat", "/proc/1/cmdline", "/proc/1/auxv", "/proc/1/fd", "/proc/1/root/etc", "/proc/self/nothing",
+             "/proc/uptime", "/proc/mounts", "/proc/net/dev", "/proc/sys/net/core/somaxconn", "/proc/sys/kernel/ostype", "/proc/cpuinfo", "/proc/kmsg"):
+    for flags in (os.O_RDONLY, os.O_RDONLY | os.O_NOFOLLOW, os.O_DIRECTORY, os.O_NONBLOCK | os.O_CLOEXEC, os.O_CREAT, os.O_NOATIME):
+        if flags == os.O_CREAT and not os.path.exists(name): continue
+        show(name, flags, content=name not in ("/proc/uptime", "/proc/kmsg", "/proc/1/status", "/proc/1/stat", "/proc/net/dev"))
+for name in ("e/f", "e", "../open", "nowhere", ""):
+    show(name, dir_fd=d); show(name, dir_fd=top)
+show("x", dir_fd=os.open("open", os.O_RDONLY))
+try: os.open("x", os.O_RDONLY, dir_fd=999)
+except OSError as e: print(e.errno)
+print(libc.syscall(257, -100, 1, 0, 0), libc.open(ctypes.c_void_p(8), 0))
+f = os.open("open", os.O_RDONLY); os.dup2(f, 60)
+for name in ("/proc/self/fd/60", "/dev/fd/60", "/proc/thread-self/fd/60", "made/lf/60", "made/lc", "/proc/%d/fd/60" % os.getpid(),
+             "/proc/%d/fd/60" % os.getppid(), "/proc/self/task/%d/fd/60" % os.getpid()):
+    show(name); show(name, os.O_NOFOLLOW)
+m = os.memfd_create("m"); os.write(m, b"memory"); os.dup2(m, 61)
+show("/proc/self/fd/61"); show("/dev/fd/61", os.O_RDWR)
+u = os.open(".", os.O_TMPFILE | os.O_RDWR); os.dup2(u, 62); show("/proc/self/fd/62")
+r, w = os.pipe(); os.dup2(r, 63); os.write(w, b"pipe\\n")
+p = os.open("/dev/fd/63", os.O_RDONLY); print(os.read(p, 9))
+a, b = socket.socketpair(); os.dup2(a.fileno(), 64); show("/proc/self/fd/64")
+print(subprocess.run("cat /dev/stdin; cat <<E\\nhere\\nE\\ncat /dev/fd/3 3<open; . /dev/stdin </dev/null; diff <(echo a) <(echo b)", shell=True,
+                     executable="/bin/bash", input="input\\n", capture_output=True, text=True))
+writer = threading.Thread(target=lambda: open("made/fifo", "w").write("fifo\\n")); writer.start()
+print(open("made/fifo").read()); writer.join()
+show("made/fifo", os.O_NONBLOCK)
+pid, master = pty.fork()
+if pid == 0:
+    print(os.ttyname(os.open("/dev/tty", os.O_RDONLY)) == os.ttyname(0), os.isatty(os.open("/dev/stdin", os.O_RDONLY))); os._exit(0)
+try: print(os.read(master, 99))
+except OSError as e: print(e.errno)
+os.waitpid(pid, 0)
+libc.prctl(4, 0, 0, 0, 0)
+for name in ("maps", "status", "stat", "cmdline", "exe", "environ", "task", "mounts"):
+    show("/proc/self/" + name, content=False)
+libc.prctl(4, 1, 0, 0, 0)
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3)); show("open")
+"""
+
+
+def wait_for(path):
+    end = time.monotonic() + 60
+    while not os.path.exists(path) and time.monotonic() < end:
+        time.sleep(0.01)
+
+
 class ProtectedNames(Fence):
     def test_no_link_or_file_stands_in_for_the_way_to_a_protected_name(self):
         self.write("repo/.git/HEAD")
