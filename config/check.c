@@ -1,7 +1,7 @@
 #include "config/check.h"
 
-#include "config/grow.h"
 #include "config/trust.h"
+#include "srt/must.h"
 
 enum { INHERIT_DEPTH_MAX = 32 };
 
@@ -118,7 +118,7 @@ static int compare_name(const void *name, const void *item)
 static struct index index_build(const struct gateway_config *config, const struct section *section)
 {
     struct index index = {.count = section_count(config, section)};
-    index.items = grow_check(calloc(index.count + 1, sizeof(const void *)));
+    index.items = must(calloc(index.count + 1, sizeof(const void *)));
     for (size_t i = 0; i < index.count; i++)
         index.items[i] = section_item(config, section, i);
     qsort(index.items, index.count, sizeof(const void *), compare_items);
@@ -134,7 +134,7 @@ static const void *index_find(const struct index *index, const char *name)
 
 static const char *index_nearest(const struct index *index, const char *name)
 {
-    const char **names = grow_check(calloc(index->count + 1, sizeof(const char *)));
+    const char **names = must(calloc(index->count + 1, sizeof(const char *)));
     for (size_t i = 0; i < index->count; i++)
         names[i] = *section_name(index->items[i]);
     const char *nearest = nearest_word(name, names);
@@ -215,8 +215,8 @@ static void check_inheritance(struct reader *reader, const struct index *policie
     struct inheritance walk = {
         .reader = reader,
         .policies = policies,
-        .depth = grow_check(calloc(policies->count, sizeof(unsigned))),
-        .open = grow_check(calloc(policies->count, sizeof(bool))),
+        .depth = must(calloc(policies->count, sizeof(unsigned))),
+        .open = must(calloc(policies->count, sizeof(bool))),
     };
     for (size_t i = 0; i < policies->count; i++)
         inherit_depth(&walk, i, 1);

@@ -3,6 +3,7 @@
 #include "config/file.h"
 #include "config/grow.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <assert.h>
 
@@ -161,7 +162,7 @@ static char *element_path(const char *path, size_t index)
 
 char *node_copy(const json_t *string)
 {
-    return grow_check(strdup(json_string_value(string)));
+    return must(strdup(json_string_value(string)));
 }
 
 void *member_field(void *object, size_t offset)
@@ -259,7 +260,7 @@ struct settings_text node_text(struct document *document, const json_t *string,
     struct place place = node_place(document, node);
     return (struct settings_text){
         .text = node_copy(string),
-        .setting = grow_check(strdup(node->path)),
+        .setting = must(strdup(node->path)),
         .line = place.line,
         .column = place.column,
     };

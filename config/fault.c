@@ -2,6 +2,7 @@
 
 #include "config/file.h"
 #include "config/grow.h"
+#include "srt/must.h"
 
 #include <stdarg.h>
 #include <stdint.h>
@@ -22,7 +23,7 @@ static size_t printable_len(struct str text)
 static char *escape(const char *text)
 {
     struct str rest = str_of(text);
-    char *out = grow_check(malloc(rest.len * 4 + 1));
+    char *out = must(malloc(rest.len * 4 + 1));
     char *to = out;
     while (rest.len > 0) {
         size_t len = printable_len(rest);
@@ -112,7 +113,7 @@ void faults_settle(struct faults *faults)
 void faults_print(const struct faults *faults, FILE *out)
 {
     /* A copy that borrows the texts, since the caller's order is the caller's. */
-    struct fault *sorted = grow_check(calloc(faults->count + 1, sizeof(*sorted)));
+    struct fault *sorted = must(calloc(faults->count + 1, sizeof(*sorted)));
     if (faults->count > 0) {
         memcpy(sorted, faults->items, faults->count * sizeof(*sorted));
         qsort(sorted, faults->count, sizeof(*sorted), compare);
@@ -121,7 +122,7 @@ void faults_print(const struct faults *faults, FILE *out)
         if (i > 0 && compare(&sorted[i - 1], &sorted[i]) == 0)
             continue;
         size_t size = strlen(sorted[i].file) + strlen(sorted[i].text) + 64;
-        char *line = grow_check(malloc(size));
+        char *line = must(malloc(size));
         fprintf(out, "%s\n", fault_format(&sorted[i], line, size));
         free(line);
     }

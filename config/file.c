@@ -1,7 +1,7 @@
 #include "config/file.h"
 
-#include "config/grow.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +44,7 @@ int file_read(const char *path, size_t max_bytes, char **bytes, size_t *len, str
 
     /* One byte more than it had when it was opened shows a file that is being written. */
     size_t size = (size_t)st->st_size + 1;
-    char *buffer = grow_check(malloc(size + 1));
+    char *buffer = must(malloc(size + 1));
     const char *why = read_all(fd, buffer, size, len) != 0 ? strerror(errno)
                       : *len == size                       ? "grew while it was read"
                                                            : NULL;

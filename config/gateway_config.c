@@ -6,6 +6,7 @@
 #include "config/option.h"
 #include "config/section.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -376,7 +377,7 @@ static void set_digest(struct gateway_config *config)
         return;
     }
     const size_t size = doc->file_count * DIGEST_LEN;
-    autofree char *digests = grow_check(malloc(size + 1));
+    autofree char *digests = must(malloc(size + 1));
     for (size_t i = 0; i < doc->file_count; i++)
         memcpy(digests + i * DIGEST_LEN, doc->files[i].sha256, DIGEST_LEN);
     digest_make(config->sha256, (struct str){digests, size});
@@ -384,7 +385,7 @@ static void set_digest(struct gateway_config *config)
 
 static struct gateway_config *config_new(void)
 {
-    struct gateway_config *config = grow_check(calloc(1, sizeof(*config)));
+    struct gateway_config *config = must(calloc(1, sizeof(*config)));
     for (size_t i = 0; i < SECTIONS; i++)
         if (sections[i].size == 0)
             apply_defaults(config, sections[i].word, config);

@@ -7,14 +7,7 @@
 #ifndef CONFIG_GROW_H
 #define CONFIG_GROW_H
 
-#include <stdlib.h>
-
-static inline void *grow_check(void *allocated)
-{
-    if (allocated == NULL)
-        abort();
-    return allocated;
-}
+#include "srt/must.h"
 
 /* Room for `count` + 1 items. The size doubles at powers of two, so no capacity is kept anywhere;
  * `count` must have been reached one by one, or with grow_by(). */
@@ -22,7 +15,7 @@ static inline void *grow_one(void *items, size_t count, size_t size)
 {
     if ((count & (count - 1)) != 0)
         return items;
-    return grow_check(reallocarray(items, count == 0 ? 1 : count * 2, size));
+    return must(reallocarray(items, count == 0 ? 1 : count * 2, size));
 }
 
 /* Room for `more` items behind `count`, for a caller that has counted them; grow_one() may follow.
@@ -33,7 +26,7 @@ static inline void *grow_by(void *items, size_t count, size_t more, size_t size)
     size_t capacity = 1;
     while (capacity < needed)
         capacity *= 2;
-    return grow_check(reallocarray(items, capacity, size));
+    return must(reallocarray(items, capacity, size));
 }
 
 #endif

@@ -4,6 +4,7 @@
 #include "config/file.h"
 #include "config/grow.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -56,7 +57,7 @@ static struct place place_of(const struct parse *parse)
 static char *keep_allocated(struct ini_doc *doc, char *string)
 {
     if (doc->strings == NULL)
-        doc->strings = grow_check(calloc(1, sizeof(*doc->strings)));
+        doc->strings = must(calloc(1, sizeof(*doc->strings)));
     struct ini_strings *strings = doc->strings;
     strings->items = grow_one(strings->items, strings->count, sizeof(*strings->items));
     return strings->items[strings->count++] = string;
@@ -64,7 +65,7 @@ static char *keep_allocated(struct ini_doc *doc, char *string)
 
 const char *ini_keep(struct ini_doc *doc, struct str text)
 {
-    return keep_allocated(doc, grow_check(strndup(text.p, text.len)));
+    return keep_allocated(doc, must(strndup(text.p, text.len)));
 }
 
 const char *ini_resolve(struct ini_doc *doc, const char *file, const char *path)
@@ -396,7 +397,7 @@ static char *glob_pattern(const char *file, const char *pattern)
     const char *slash = pattern[0] == '/' ? NULL : strrchr(file, '/');
     size_t dir_len = slash != NULL ? (size_t)(slash - file) + 1 : 0;
     size_t pattern_size = strlen(pattern) + 1;
-    char *out = grow_check(malloc(dir_len * 2 + pattern_size));
+    char *out = must(malloc(dir_len * 2 + pattern_size));
     char *to = out;
     for (size_t i = 0; i < dir_len; i++) {
         if (strchr("*?[]\\", file[i]) != NULL)
@@ -416,7 +417,7 @@ static void add_include_dir(struct ini_doc *doc, const char *dir)
 /* The directory in which the first wildcard of a pattern stands. */
 static void add_first_dir(struct parse *parse, const char *pattern)
 {
-    autofree char *dir = grow_check(strndup(pattern, strcspn(pattern, "*?[")));
+    autofree char *dir = must(strndup(pattern, strcspn(pattern, "*?[")));
     char *slash = strrchr(dir, '/');
     if (slash == NULL)
         dir[0] = '\0';
@@ -435,7 +436,7 @@ static bool is_dir(const char *path)
 static bool add_matching_dirs(struct parse *parse, const char *full, size_t len)
 {
     struct ini_doc *doc = parse->doc;
-    autofree char *pattern = grow_check(strndup(full, len));
+    autofree char *pattern = must(strndup(full, len));
     glob_t found;
     if (glob(pattern, GLOB_ONLYDIR, on_glob_error, &found) != 0)
         return true; /* nothing, or a fault that the whole pattern has as well */

@@ -2,6 +2,7 @@
 
 #include "config/grow.h"
 #include "config/value.h"
+#include "srt/must.h"
 
 #include <assert.h>
 #include <sys/un.h>
@@ -303,7 +304,7 @@ static void read_servers(const struct option *option, void *field, struct option
         return;
     char *list = NULL;
     size_t size;
-    FILE *out = grow_check(open_memstream(&list, &size));
+    FILE *out = must(open_memstream(&list, &size));
     struct str rest = str_of(input->text), word;
     bool any = false;
     while (option_next_word(&rest, &word)) {

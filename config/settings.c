@@ -6,6 +6,7 @@
 #include "config/upstream.h"
 #include "config/value.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 static void read_range(struct document *document, const struct node *node, const char *key,
                        void *list)
@@ -101,8 +102,8 @@ static void read_reason(struct document *document, const struct node *node, cons
     if (!node_is_full_string(document, node))
         return;
     network->reasons = grow_one(network->reasons, network->reason_count, sizeof(*network->reasons));
-    network->reasons[network->reason_count++] = (struct settings_reason){
-        .pattern = grow_check(strdup(key)), .reason = node_copy(node->json)};
+    network->reasons[network->reason_count++] =
+        (struct settings_reason){.pattern = must(strdup(key)), .reason = node_copy(node->json)};
 }
 
 static void read_reasons(struct document *document, const struct member *member,
@@ -321,7 +322,7 @@ static void read_ignored_command(struct document *document, const struct node *n
         grow_one(settings->ignore_violations, settings->ignore_violation_count,
                  sizeof(*settings->ignore_violations));
     settings->ignore_violations[settings->ignore_violation_count++] =
-        (struct settings_ignore){.command = grow_check(strdup(key)), .texts = texts};
+        (struct settings_ignore){.command = must(strdup(key)), .texts = texts};
 }
 
 static void read_ignore_violations(struct document *document, const struct member *member,
@@ -431,7 +432,7 @@ static void check_reasons(struct document *document, const struct node *node,
     if (network->reason_count == 0)
         return;
     const struct settings_list *denied = &network->denied_domains;
-    const char **patterns = grow_check(calloc(denied->count + 1, sizeof(const char *)));
+    const char **patterns = must(calloc(denied->count + 1, sizeof(const char *)));
     for (size_t i = 0; i < denied->count; i++)
         patterns[i] = denied->items[i].text;
     qsort(patterns, denied->count, sizeof(const char *), compare_texts);
@@ -460,7 +461,7 @@ static void read_network(struct document *document, const struct member *member,
     struct settings *settings = object;
     read_network_object(document, node, &settings->network);
     if (settings->network.present)
-        settings->network_json = grow_check(json_dumps(node->json, JSON_COMPACT));
+        settings->network_json = must(json_dumps(node->json, JSON_COMPACT));
 }
 
 static void read_filesystem(struct document *document, const struct member *member,
@@ -501,14 +502,14 @@ static const struct member settings_members[] = {
 
 struct settings *settings_default(void)
 {
-    return grow_check(calloc(1, sizeof(struct settings)));
+    return must(calloc(1, sizeof(struct settings)));
 }
 
 struct settings *settings_read_text(const char *file_name, struct str text, struct faults *faults)
 {
     struct document document;
     struct settings *settings = settings_default();
-    settings->file = grow_check(strdup(file_name));
+    settings->file = must(strdup(file_name));
     if (document_open(&document, file_name, text, faults))
         node_read(&document, &(struct node){document.json, 0, ""}, settings_members, settings);
     if (document_close(&document))

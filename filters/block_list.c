@@ -9,6 +9,7 @@
 #include "filters/builtin.h"
 #include "filters/index.h"
 #include "filters/secret_hash.h"
+#include "srt/must.h"
 
 #include <assert.h>
 #include <stdint.h>
@@ -90,9 +91,7 @@ static bool has_name(const struct block_list *self, struct str name)
 
 static void resize(struct block_list *self, size_t room)
 {
-    self->names = realloc(self->names, room);
-    if (self->names == NULL)
-        abort();
+    self->names = must(realloc(self->names, room));
     self->room = room;
 }
 

@@ -1,6 +1,7 @@
 #include "filters/builtin.h"
 
 #include "config/fault.h"
+#include "srt/must.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -100,17 +101,12 @@ bool builtin_next_word(struct str *list, struct str *word)
 
 void *builtin_allocate(size_t count, size_t size)
 {
-    void *memory = calloc(count != 0 ? count : 1, size);
-    if (memory == NULL)
-        abort();
-    return memory;
+    return must(calloc(count != 0 ? count : 1, size));
 }
 
 void *builtin_grow(void *items, size_t count, size_t size)
 {
-    char *grown = reallocarray(items, count + 1, size);
-    if (grown == NULL)
-        abort();
+    char *grown = must(reallocarray(items, count + 1, size));
     memset(grown + count * size, 0, size);
     return grown;
 }

@@ -1,6 +1,7 @@
 #include "filters/grants.h"
 
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <assert.h>
 #include <search.h>
@@ -20,14 +21,6 @@ const char *grant_scope_word(enum grant_scope scope)
     return words[scope];
 }
 
-static char *copy_text(const char *text)
-{
-    char *copy = strdup(text);
-    if (copy == NULL)
-        abort();
-    return copy;
-}
-
 static void free_text(const char *text)
 {
     free((void *)(uintptr_t)text);
@@ -35,14 +28,12 @@ static void free_text(const char *text)
 
 struct grant *grant_copy(const struct grant *grant)
 {
-    struct grant *copy = malloc(sizeof(*copy));
-    if (copy == NULL)
-        abort();
+    struct grant *copy = must(malloc(sizeof(*copy)));
     *copy = *grant;
-    copy->name = copy_text(grant->name);
-    copy->policy = copy_text(grant->policy);
-    copy->target = copy_text(grant->target);
-    copy->who = copy_text(grant->who);
+    copy->name = must_copy(grant->name);
+    copy->policy = must_copy(grant->policy);
+    copy->target = must_copy(grant->target);
+    copy->who = must_copy(grant->who);
     return copy;
 }
 
@@ -78,9 +69,7 @@ static int compare(const void *left, const void *right)
 void grants_put(struct grants *grants, const struct grant *grant)
 {
     struct grant *copy = grant_copy(grant);
-    struct grant **place = tsearch(copy, &grants->tree, compare);
-    if (place == NULL)
-        abort();
+    struct grant **place = must(tsearch(copy, &grants->tree, compare));
     if (*place == copy) {
         grants->count++;
         return;
@@ -133,9 +122,7 @@ static void pick(const struct grant *grant, void *arg)
 void grants_remove_if(struct grants *grants, bool (*chosen)(const struct grant *, const void *),
                       const void *arg)
 {
-    autofree const struct grant **picked = calloc(grants->count + 1, sizeof(struct grant *));
-    if (picked == NULL)
-        abort();
+    autofree const struct grant **picked = must(calloc(grants->count + 1, sizeof(struct grant *)));
     struct pick state = {chosen, arg, picked, 0};
     grants_each(grants, pick, &state);
     for (size_t i = 0; i < state.count; i++) {

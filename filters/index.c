@@ -1,6 +1,7 @@
 #include "filters/index.h"
 
 #include "filters/secret_hash.h"
+#include "srt/must.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -155,9 +156,7 @@ static uint32_t buckets_for(uint32_t rules)
 void *index_memory(size_t size)
 {
     enum { LINE = sizeof(struct index_bucket), MUCH = 4 << 20 };
-    char *memory = aligned_alloc(LINE, (size / LINE + 1) * LINE);
-    if (memory == NULL)
-        abort();
+    char *memory = must(aligned_alloc(LINE, (size / LINE + 1) * LINE));
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t skip = page - (uintptr_t)memory % page;
     if (size >= MUCH) /* where the system lends none, it is only slower */

@@ -1,32 +1,16 @@
 #include "config/trust.h"
 #include "filters/policy_parts.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <assert.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
-/* Start-up and reload only: a gateway that cannot hold its rules must not run with some of them. */
-static void *must_alloc(size_t count, size_t size)
-{
-    void *p = calloc(count != 0 ? count : 1, size);
-    if (p == NULL)
-        abort();
-    return p;
-}
-
-static char *must_strdup(const char *text)
-{
-    char *copy = strdup(text);
-    if (copy == NULL)
-        abort();
-    return copy;
-}
-
 static struct policy *policy_new(const char *name)
 {
-    struct policy *policy = must_alloc(1, sizeof(*policy));
-    policy->name = must_strdup(name);
+    struct policy *policy = must(calloc(1, sizeof(*policy)));
+    policy->name = must_copy(name);
     return policy;
 }
 
@@ -84,8 +68,8 @@ static struct policy *finish(struct builder *builder, size_t errors_before)
 static struct origin *add_origin(struct policy *policy, char *prefix, const char *suffix,
                                  const char *file, bool inherited)
 {
-    struct origin *origin = must_alloc(1, sizeof(*origin));
-    origin->shown = (struct rule_origin){prefix, suffix, must_strdup(file), inherited};
+    struct origin *origin = must(calloc(1, sizeof(*origin)));
+    origin->shown = (struct rule_origin){prefix, suffix, must_copy(file), inherited};
     SLIST_INSERT_HEAD(&policy->origins, origin, next);
     return origin;
 }
@@ -137,7 +121,7 @@ static const struct config_upstream *find_upstream(const struct gateway_config *
 static void unknown_upstream(struct builder *builder, const struct gateway_config *all,
                              const struct rule *rule, struct place place)
 {
-    autofree const char **names = must_alloc(all->upstream_count + 1, sizeof(*names));
+    autofree const char **names = must(calloc(all->upstream_count + 1, sizeof(*names)));
     for (size_t i = 0; i < all->upstream_count; i++)
         names[i] = all->upstreams[i].name;
     const char *nearest = nearest_word(rule->extra->via, names);
@@ -257,7 +241,7 @@ static void lineage_add(struct lineage *lineage, const struct config_policy *con
 static void find_filters(struct policy *policy, const struct config_list *names,
                          const struct gateway_config *all)
 {
-    policy->filters = must_alloc(names->count, sizeof(*policy->filters));
+    policy->filters = must(calloc(names->count + 1, sizeof(*policy->filters)));
     for (size_t i = 0; i < names->count; i++) {
         size_t at = 0;
         while (at < all->filter_count &&
@@ -272,13 +256,14 @@ struct policy *policy_compile(const struct config_policy *config, const struct g
                               struct faults *faults)
 {
     size_t errors = faults->errors;
-    autofree const struct config_policy **order = must_alloc(all->policy_count + 1, sizeof(*order));
-    autofree bool *seen = must_alloc(all->policy_count + 1, sizeof(*seen));
+    autofree const struct config_policy **order =
+        must(calloc(all->policy_count + 1, sizeof(*order)));
+    autofree bool *seen = must(calloc(all->policy_count + 1, sizeof(*seen)));
     struct lineage lineage = {.all = all, .order = order, .seen = seen};
     lineage_add(&lineage, config);
 
     struct policy *policy = policy_new(config->name);
-    policy->docs = config->docs != NULL ? must_strdup(config->docs) : NULL;
+    policy->docs = must_copy(config->docs);
     policy->report = config->report;
     policy->private_allowed = config->private_addresses;
     policy->sni_off = config->sni_off;
@@ -318,7 +303,7 @@ static int compare_reasons(const void *a, const void *b)
 static void set_reasons(struct policy *policy, const struct settings_network *network)
 {
     autofree const struct settings_reason **sorted =
-        must_alloc(network->reason_count + 1, sizeof(*sorted));
+        must(calloc(network->reason_count + 1, sizeof(*sorted)));
     for (size_t i = 0; i < network->reason_count; i++)
         sorted[i] = &network->reasons[i];
     qsort(sorted, network->reason_count, sizeof(*sorted), compare_reasons);
@@ -326,7 +311,7 @@ static void set_reasons(struct policy *policy, const struct settings_network *ne
         struct rule *rule = &policy->rules[i];
         if (rule->effect != RULE_DENY || rule->scope != RULE_REQUESTS)
             continue;
-        autofree char *text = must_strdup(rule->text);
+        autofree char *text = must_copy(rule->text);
         const struct settings_reason key = {.pattern = text}, *key_pointer = &key;
         const struct settings_reason **found =
             bsearch(&key_pointer, sorted, network->reason_count, sizeof(*sorted), compare_reasons);
@@ -387,12 +372,11 @@ static struct policy_parent *parent_of(const struct settings_parent *settings, c
 {
     const struct settings_text *https =
         settings->https.text != NULL ? &settings->https : &settings->http;
-    struct policy_parent *parent = must_alloc(1, sizeof(*parent));
+    struct policy_parent *parent = must(calloc(1, sizeof(*parent)));
     parent->has_http =
         read_parent(&parent->http, "parentProxy.http", &settings->http, file, faults);
     parent->has_https = read_parent(&parent->https, "parentProxy.https", https, file, faults);
-    if (settings->no_proxy.text != NULL)
-        parent->no_proxy = must_strdup(settings->no_proxy.text);
+    parent->no_proxy = must_copy(settings->no_proxy.text);
     if (parent->has_http || parent->has_https)
         return parent;
     policy_parent_free(parent);

@@ -8,6 +8,7 @@
 #include "config/value.h"
 #include "filters/builtin.h"
 #include "filters/secret_hash.h"
+#include "srt/must.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -62,9 +63,7 @@ struct quota {
 static struct ledger *ledger_create(const char *name)
 {
     struct ledger *ledger = builtin_allocate(1, sizeof(*ledger));
-    ledger->name = strdup(name);
-    if (ledger->name == NULL)
-        abort();
+    ledger->name = must(strdup(name));
     ledger->point = secret_hash_point();
     pthread_mutex_init(&ledger->lock, NULL);
     LIST_INSERT_HEAD(&ledgers, ledger, link);

@@ -13,6 +13,7 @@
 #include "filters/trusted_path.h"
 #include "filters/verdict_cache.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -222,9 +223,7 @@ static struct question *make_question(struct local *local, const struct srt_filt
     question->object = object;
     question->fields = fields;
     local->held += strlen(object);
-    question->record = strndup(request->id.p, request->id.len);
-    if (question->record == NULL)
-        abort();
+    question->record = must(strndup(request->id.p, request->id.len));
     question->timeout_ms = request->timeout_ms;
     question->since_ms = now_ms();
     question->request_ms = request->now_ms;

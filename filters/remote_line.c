@@ -1,6 +1,7 @@
 #include "filters/remote_line.h"
 
 #include "filters/builtin.h"
+#include "srt/must.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -27,13 +28,6 @@ static const struct {
 enum { PHASE_COUNT = sizeof(phase_words) / sizeof(phase_words[0]) };
 
 /* ---- writing ---- */
-
-static void *must(void *memory)
-{
-    if (memory == NULL)
-        abort();
-    return memory;
-}
 
 /* What is not UTF-8 is read as Latin-1, in which every byte is a character. */
 static json_t *latin1(struct srt_filter_text text)

@@ -3,6 +3,7 @@
 #include "filters/builtin.h"
 #include "filters/trusted_path.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -34,9 +35,7 @@ static void bytes_reserve(struct bytes *bytes, size_t more)
     if (bytes->room - bytes->len >= more)
         return;
     bytes->room = 2 * bytes->room + more;
-    bytes->data = realloc(bytes->data, bytes->room);
-    if (bytes->data == NULL)
-        abort();
+    bytes->data = must(realloc(bytes->data, bytes->room));
 }
 
 static void bytes_append(struct bytes *bytes, const char *data, size_t len)

@@ -1,6 +1,7 @@
 #include "config/value.h"
 #include "filters/path.h"
 #include "filters/rule.h"
+#include "srt/must.h"
 
 #include <assert.h>
 #include <libpsl.h>
@@ -10,20 +11,9 @@
 
 enum { MAX_LIST = 256, ID_WORD_MAX = 64, METHOD_MAX = 32 };
 
-/* Start-up and reload only: a gateway that cannot hold its rules must not run with some of them. */
-static void *must_alloc(size_t count, size_t size)
+static char *keep(struct str text)
 {
-    void *p = calloc(count, size);
-    if (p == NULL)
-        abort();
-    return p;
-}
-
-static char *must_strdup(struct str text)
-{
-    char *copy = must_alloc(text.len + 1, 1);
-    memcpy(copy, text.p, text.len);
-    return copy;
+    return must(strndup(text.p, text.len));
 }
 
 struct parser {
@@ -53,7 +43,7 @@ __attribute__((format(printf, 2, 3))) static bool fault(struct parser *parser, c
 static struct rule_extra *extra(struct parser *parser)
 {
     if (parser->rule->extra == NULL)
-        parser->rule->extra = must_alloc(1, sizeof(*parser->rule->extra));
+        parser->rule->extra = must(calloc(1, sizeof(*parser->rule->extra)));
     return parser->rule->extra;
 }
 
@@ -137,7 +127,7 @@ static bool attribute_ports(struct parser *parser, struct str value)
         rule->ports = RULE_PORTS_ALL;
         return true;
     }
-    extra(parser)->ports = must_alloc(MAX_LIST, sizeof(struct port_range));
+    extra(parser)->ports = must(calloc(MAX_LIST, sizeof(struct port_range)));
     while (next_part(&value, ',', &part)) {
         if (rule->extra->port_count == MAX_LIST)
             return fault(parser, "more than %d ports in one list", MAX_LIST);
@@ -192,7 +182,7 @@ static bool parse_name(struct parser *parser, struct str text)
     if (canonical && offset <= UINT16_MAX) /* a trailing dot makes no difference */
         rule->name.offset = (uint16_t)offset;
     else
-        extra(parser)->name = must_strdup(name_str(&name));
+        extra(parser)->name = keep(name_str(&name));
     return true;
 }
 
@@ -341,7 +331,7 @@ static bool attribute_method(struct parser *parser, struct str value)
 {
     struct rule_extra *to = extra(parser);
     struct str part;
-    to->methods = must_alloc(MAX_LIST, sizeof(*to->methods));
+    to->methods = must(calloc(MAX_LIST, sizeof(*to->methods)));
     while (next_part(&value, ',', &part)) {
         if (str_eq(part, STR("CONNECT")))
             return fault(parser, "the CONNECT method is a front: write front=connect");
@@ -349,7 +339,7 @@ static bool attribute_method(struct parser *parser, struct str value)
             return fault(parser, "`%.*s` is not a method (upper case, such as GET)", STR_ARG(part));
         if (to->method_count == MAX_LIST)
             return fault(parser, "more than %d methods in one list", MAX_LIST);
-        to->methods[to->method_count++] = must_strdup(part);
+        to->methods[to->method_count++] = keep(part);
     }
     return true;
 }
@@ -368,7 +358,7 @@ static bool attribute_path(struct parser *parser, struct str value)
                      "path=%.*s matches no request: dot segments, encoded slashes, "
                      "backslashes and broken %%XX never match",
                      STR_ARG(value));
-    extra(parser)->path = must_strdup(value);
+    extra(parser)->path = keep(value);
     return true;
 }
 
@@ -378,7 +368,7 @@ static bool attribute_to(struct parser *parser, struct str value)
     struct rule_extra *to = extra(parser);
     struct str part;
     if (to->to == NULL)
-        to->to = must_alloc(MAX_LIST, sizeof(*to->to));
+        to->to = must(calloc(MAX_LIST, sizeof(*to->to)));
     while (next_part(&value, ',', &part)) {
         if (part.len == 0 && value.p == NULL)
             break; /* "10.0.0.0/8, 192.0.2.0/24": the space ends the word behind the comma */
@@ -407,7 +397,7 @@ static bool attribute_via(struct parser *parser, struct str value)
 {
     if (value.len == 0)
         return fault(parser, "via= names no upstream");
-    extra(parser)->via = must_strdup(value);
+    extra(parser)->via = keep(value);
     return true;
 }
 
@@ -445,7 +435,7 @@ static bool attribute_id(struct parser *parser, struct str value)
     if (!good)
         return fault(parser, "id= is one word of at most %d letters, digits and ._-:/@+",
                      ID_WORD_MAX);
-    extra(parser)->id = must_strdup(value);
+    extra(parser)->id = keep(value);
     return true;
 }
 
@@ -453,7 +443,7 @@ static bool attribute_reason(struct parser *parser, struct str value)
 {
     if (value.len == 0)
         return fault(parser, "reason=\"\" says nothing");
-    extra(parser)->reason = must_strdup(value);
+    extra(parser)->reason = keep(value);
     return true;
 }
 
@@ -670,7 +660,7 @@ bool rule_parse_address(struct rule *out, enum rule_effect effect, enum rule_sco
 void rule_set_reason(struct rule *rule, const char *reason)
 {
     if (rule->extra == NULL)
-        rule->extra = must_alloc(1, sizeof(*rule->extra));
+        rule->extra = must(calloc(1, sizeof(*rule->extra)));
     if (rule->extra->reason == NULL)
-        rule->extra->reason = must_strdup(str_of(reason));
+        rule->extra->reason = must_copy(reason);
 }

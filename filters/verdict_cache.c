@@ -2,6 +2,7 @@
 
 #include "filters/builtin.h"
 #include "filters/secret_hash.h"
+#include "srt/must.h"
 
 #include <assert.h>
 #include <sys/queue.h>
@@ -112,9 +113,7 @@ void verdict_cache_put(struct verdict_cache *cache, struct str question, bool pa
     entry->hash = hash;
     entry->until_ms = until_ms;
     entry->pass = pass;
-    entry->reason = strdup(reason != NULL ? reason : "");
-    if (entry->reason == NULL)
-        abort();
+    entry->reason = must(strdup(reason != NULL ? reason : ""));
     entry->len = question.len;
     memcpy(entry->question, question.p, question.len);
     LIST_INSERT_HEAD(&cache->chains[secret_hash_place(hash, cache->mask)], entry, chain);

@@ -2,6 +2,7 @@
 
 #include "config/value.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,9 +31,7 @@ static void read_names(struct activation *activation, const char *names)
 {
     for (size_t i = 0; names != NULL && i < activation->count; i++) {
         const size_t len = strcspn(names, ":");
-        activation->items[i].name = strndup(names, len);
-        if (activation->items[i].name == NULL)
-            abort();
+        activation->items[i].name = must(strndup(names, len));
         names = names[len] == ':' ? names + len + 1 : NULL;
     }
 }
@@ -49,9 +48,7 @@ struct activation *activation_read(struct srt_err *err)
 {
     uint64_t count = 0;
     const char *fds = getenv("LISTEN_FDS");
-    struct activation *activation = calloc(1, sizeof(*activation));
-    if (activation == NULL)
-        abort();
+    struct activation *activation = must(calloc(1, sizeof(*activation)));
     if (!is_for_us() || fds == NULL)
         return activation;
     if (!value_uint(str_of(fds), FDS_MAX, &count)) {
@@ -60,9 +57,7 @@ struct activation *activation_read(struct srt_err *err)
         return NULL;
     }
     activation->count = count;
-    activation->items = calloc(count + 1, sizeof(*activation->items));
-    if (activation->items == NULL)
-        abort();
+    activation->items = must(calloc(count + 1, sizeof(*activation->items)));
     for (size_t i = 0; i < count; i++)
         activation->items[i].fd = FIRST_FD + (int)i;
     read_names(activation, getenv("LISTEN_FDNAMES"));
@@ -73,13 +68,9 @@ void activation_offer(struct activation *activation, enum offered_kind kind, con
                       int fd, bool own)
 {
     activation->items =
-        reallocarray(activation->items, activation->count + 1, sizeof(*activation->items));
-    if (activation->items == NULL)
-        abort();
+        must(reallocarray(activation->items, activation->count + 1, sizeof(*activation->items)));
     struct offered *item = &activation->items[activation->count++];
-    *item = (struct offered){.fd = fd, .kind = kind, .own = own};
-    if (name != NULL && (item->name = strdup(name)) == NULL)
-        abort();
+    *item = (struct offered){.fd = fd, .kind = kind, .own = own, .name = must_copy(name)};
 }
 
 static void remove_path(int fd)

@@ -1,5 +1,7 @@
 #include "control/addresses.h"
 
+#include "srt/must.h"
+
 #include <errno.h>
 #include <ev.h>
 #include <ifaddrs.h>
@@ -35,9 +37,7 @@ struct addr *addresses_read(size_t *count)
         interfaces = NULL;
     for (const struct ifaddrs *i = interfaces; i != NULL; i = i->ifa_next)
         read++;
-    list = calloc(read + 1, sizeof(*list));
-    if (list == NULL)
-        abort();
+    list = must(calloc(read + 1, sizeof(*list)));
     read = 0;
     for (const struct ifaddrs *i = interfaces; i != NULL; i = i->ifa_next) {
         uint16_t port;
@@ -91,9 +91,7 @@ struct addresses *addresses_watch(struct ev_loop *loop, void (*changed)(void *ar
 {
     struct sockaddr_nl local = {.nl_family = AF_NETLINK,
                                 .nl_groups = RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
-    struct addresses *addresses = calloc(1, sizeof(*addresses));
-    if (addresses == NULL)
-        abort();
+    struct addresses *addresses = must(calloc(1, sizeof(*addresses)));
     addresses->loop = loop;
     addresses->changed = changed;
     addresses->arg = arg;

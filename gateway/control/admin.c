@@ -3,6 +3,7 @@
 #include "config/file.h"
 #include "filters/guard.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 #include "wire/http_head.h"
 
 #include <errno.h>
@@ -378,8 +379,7 @@ static void on_line(void *arg, struct str line)
     if (is_decision(line)) {
         char **place = &admin->decisions[admin->decision_next];
         free(*place);
-        if ((*place = malloc(line.len)) == NULL)
-            abort();
+        *place = must(malloc(line.len));
         memcpy(*place, line.p, line.len - 1);
         (*place)[line.len - 1] = '\0'; /* in place of the newline */
         admin->decision_next = (admin->decision_next + 1) % ADMIN_DECISIONS_MAX;
@@ -536,9 +536,7 @@ static void add_client(struct admin *admin, int fd)
         close(fd);
         return;
     }
-    struct admin_client *client = calloc(1, sizeof(*client));
-    if (client == NULL)
-        abort();
+    struct admin_client *client = must(calloc(1, sizeof(*client)));
     client->admin = admin;
     client->fd = fd;
     name_peer(client);
@@ -579,9 +577,7 @@ static void on_acceptable(struct ev_loop *loop, ev_io *io, int events)
 
 struct admin *admin_create(struct gateway *gateway)
 {
-    struct admin *admin = calloc(1, sizeof(*admin));
-    if (admin == NULL)
-        abort();
+    struct admin *admin = must(calloc(1, sizeof(*admin)));
     admin->gateway = gateway;
     TAILQ_INIT(&admin->clients);
     pthread_mutex_init(&admin->lock, NULL);
@@ -596,9 +592,7 @@ void admin_listen(struct admin *admin, struct listener *listener)
     /* Watchers stand in the array, so it must not move once they run. */
     for (size_t i = 0; i < admin->door_count; i++)
         ev_io_stop(admin->gateway->loop, &admin->doors[i].acceptable);
-    admin->doors = reallocarray(admin->doors, admin->door_count + 1, sizeof(*admin->doors));
-    if (admin->doors == NULL)
-        abort();
+    admin->doors = must(reallocarray(admin->doors, admin->door_count + 1, sizeof(*admin->doors)));
     struct door *door = &admin->doors[admin->door_count++];
     door->listener = listener;
     door->bound = *listener_bound(listener);

@@ -6,6 +6,7 @@
 #include "control/granting.h"
 #include "dns/target.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <stdlib.h>
 
@@ -55,9 +56,7 @@ static int hex_digit(char c)
 /* NULL: not well-formed, or a byte that no name has. */
 static char *decode(struct str text)
 {
-    char *out = malloc(text.len + 1), *end = out;
-    if (out == NULL)
-        abort();
+    char *out = must(malloc(text.len + 1)), *end = out;
     for (size_t i = 0; i < text.len; i++) {
         char c = text.p[i];
         if (c == '%' && text.len - i > 2 && hex_digit(text.p[i + 1]) >= 0 &&

@@ -12,6 +12,7 @@
 #include "control/tunnels.h"
 #include "filters/filter_set.h"
 #include "record/metrics.h"
+#include "srt/must.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -60,9 +61,7 @@ static void get_config(const struct admin_request *request)
 {
     char *text = NULL;
     size_t len = 0;
-    FILE *out = open_memstream(&text, &len);
-    if (out == NULL)
-        abort();
+    FILE *out = must(open_memstream(&text, &len));
     gateway_config_print(request->gateway->snapshot->config, out);
     if (fclose(out) != 0)
         abort();

@@ -6,19 +6,12 @@
 #include "control/terms.h"
 #include "record/log.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static const double attach_again_within_s = 10;
-
-static char *copy(const char *text)
-{
-    char *made = text != NULL ? strdup(text) : NULL;
-    if (text != NULL && made == NULL)
-        abort();
-    return made;
-}
 
 /* ---- freezing ---- */
 
@@ -241,17 +234,15 @@ static int take_network(struct launch *launch, int fd, struct srt_err *err)
     struct json network = {0};
     if (!parcel_open(fd, &network))
         return srt_err_set(err, "what narrows it cannot be read");
-    launch->network = strndup(network.data, network.len);
+    launch->network = must(strndup(network.data, network.len));
     json_free(&network);
-    if (launch->network == NULL)
-        abort();
     return terms_narrowing(false, launch->asks, launch->network, &launch->narrowing, err);
 }
 
 static int fill(struct launch *launch, struct channel_message *message, struct srt_err *err)
 {
-    launch->client = copy(channel_text(message, "client"));
-    launch->policy = copy(channel_text(message, "policy"));
+    launch->client = must_copy(channel_text(message, "client"));
+    launch->policy = must_copy(channel_text(message, "policy"));
     launch->attached_ms = channel_number(message, "since");
     launch->asks = channel_flag(message, "asks");
     launch->missed = (uint64_t)channel_number(message, "missed");
@@ -276,7 +267,7 @@ int attach_receive(struct attach_server *server, struct channel_message *message
     struct launch *launch = launch_add(server, fd);
     stop_watching(server, launch);
     launch->received = true;
-    launch->name = copy(name);
+    launch->name = must_copy(name);
     if (attached)
         launch_move_to(launch, LAUNCH_ATTACHED);
     if (fill(launch, message, &why) == 0)
@@ -415,11 +406,9 @@ static void on_updated_elsewhere(void *arg, struct channel_message *message)
 
 unsigned launch_tell_update(const struct launch *launch)
 {
-    struct update_told *told = calloc(1, sizeof(*told));
-    if (told == NULL)
-        abort();
+    struct update_told *told = must(calloc(1, sizeof(*told)));
     told->server = launch->server;
-    told->sandbox = copy(launch->name);
+    told->sandbox = must_copy(launch->name);
     told->waiting = predecessors_ask(
         launch->server->gateway->predecessors,
         &(struct predecessors_question){

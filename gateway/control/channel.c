@@ -1,6 +1,7 @@
 #include "control/channel.h"
 
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -34,9 +35,7 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int events);
 
 struct channel *channel_create(struct ev_loop *loop, int fd)
 {
-    struct channel *channel = calloc(1, sizeof(*channel));
-    if (channel == NULL)
-        abort();
+    struct channel *channel = must(calloc(1, sizeof(*channel)));
     channel->loop = loop;
     channel->fd = fd;
     ev_io_init(&channel->io, on_readable, fd, EV_READ);
@@ -134,10 +133,8 @@ static struct channel_message *receive(struct channel *channel, bool *gone)
         char bytes[CMSG_SPACE(CHANNEL_FDS_MAX * sizeof(int))];
         struct cmsghdr aligned;
     } control;
-    autofree char *bytes = malloc(MESSAGE_MAX);
-    struct channel_message *message = calloc(1, sizeof(*message));
-    if (bytes == NULL || message == NULL)
-        abort();
+    autofree char *bytes = must(malloc(MESSAGE_MAX));
+    struct channel_message *message = must(calloc(1, sizeof(*message)));
     struct iovec part = {bytes, MESSAGE_MAX};
     struct msghdr header = {.msg_iov = &part,
                             .msg_iovlen = 1,

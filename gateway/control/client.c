@@ -3,6 +3,7 @@
 #include "control/command.h"
 #include "record/json.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 #include "wire/http_head.h"
 
 #include <ctype.h>
@@ -184,12 +185,10 @@ static int send_request(struct client *client, const char *method, const char *p
 
 static int read_head(struct client *client)
 {
-    struct http_response *response = calloc(1, sizeof(*response));
+    struct http_response *response = must(calloc(1, sizeof(*response)));
     struct http_scan scan = {0};
     struct http_fault fault;
     enum http_result result;
-    if (response == NULL)
-        abort();
     do {
         if (read_more(client) <= 0) {
             free(response);
@@ -266,17 +265,14 @@ static void print_safe(const char *text, int width)
 
 static void print_value(const json_t *value, int width)
 {
-    char *text;
     if (json_is_string(value)) {
         print_safe(json_string_value(value), width);
         return;
     }
-    text = json_is_null(value) || value == NULL ? strdup("-")
-                                                : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
-    if (text == NULL)
-        abort();
+    const bool nothing = json_is_null(value) || value == NULL;
+    autofree char *text =
+        must(nothing ? strdup("-") : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT));
     print_safe(text, width);
-    free(text);
 }
 
 static void print_object(json_t *object)
@@ -357,11 +353,8 @@ static int say_no(const json_t *answer, int status)
 static void print_answer(const struct client *client, json_t *answer, const struct column *columns)
 {
     if (!for_people(client)) {
-        char *text = json_dumps(answer, JSON_COMPACT);
-        if (text == NULL)
-            abort();
+        autofree char *text = must(json_dumps(answer, JSON_COMPACT));
         puts(text);
-        free(text);
     } else if (json_is_array(answer)) {
         print_table(answer, columns);
     } else {

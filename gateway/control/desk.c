@@ -5,6 +5,7 @@
 #include "control/deed.h"
 #include "control/granting.h"
 #include "filters/chain.h"
+#include "srt/must.h"
 
 #include <assert.h>
 #include <ev.h>
@@ -58,14 +59,6 @@ struct desk {
 
 /* ---- small things ---- */
 
-static char *copy(const char *text)
-{
-    char *made = text != NULL ? strdup(text) : NULL;
-    if (text != NULL && made == NULL)
-        abort();
-    return made;
-}
-
 static int64_t now_ms(const struct desk *desk)
 {
     return (int64_t)(ev_now(desk->gateway->loop) * 1000.);
@@ -103,9 +96,7 @@ static int compare_waiters(const void *left, const void *right)
 
 static void add_to(void **tree, void *item, int (*compare)(const void *, const void *))
 {
-    void **place = tsearch(item, tree, compare);
-    if (place == NULL)
-        abort();
+    void **place = must(tsearch(item, tree, compare));
     assert(*place == item);
 }
 
@@ -147,9 +138,8 @@ static const char *name_of(const struct ask *ask)
 /* Its place among those who ask; NULL: it has as many waiting as it may. */
 static struct asker *enter_asker(struct desk *desk, const struct ask *ask)
 {
-    struct asker *asker = calloc(1, sizeof(*asker));
-    if (asker == NULL ||
-        asprintf(&asker->key, "%s %s", grant_scope_word(scope_of(ask)), name_of(ask)) < 0)
+    struct asker *asker = must(calloc(1, sizeof(*asker)));
+    if (asprintf(&asker->key, "%s %s", grant_scope_word(scope_of(ask)), name_of(ask)) < 0)
         abort();
     struct asker *known = find_in(&desk->askers, asker, compare_askers);
     if (known != NULL) {
@@ -307,23 +297,21 @@ static char *key_of(const struct ask *ask)
 
 static struct inquiry *open_inquiry(struct desk *desk, const struct ask *ask)
 {
-    struct inquiry *inquiry = calloc(1, sizeof(*inquiry));
-    if (inquiry == NULL)
-        abort();
+    struct inquiry *inquiry = must(calloc(1, sizeof(*inquiry)));
     inquiry->key = key_of(ask);
     snprintf(inquiry->id, sizeof(inquiry->id), "%s", ask->request_id);
     inquiry->owner = ask->owner;
     inquiry->hears_launcher = ask->hears_launcher;
-    inquiry->sandbox = copy(ask->sandbox);
-    inquiry->client = copy(ask->client);
-    inquiry->listener = copy(ask->listener);
-    inquiry->policy = copy(ask->policy);
-    inquiry->rule = copy(ask->rule);
-    inquiry->peer = copy(ask->peer);
-    inquiry->method = copy(ask->method);
-    inquiry->path = copy(ask->path);
-    inquiry->host = copy(ask->host);
-    inquiry->target = copy(ask->target);
+    inquiry->sandbox = must_copy(ask->sandbox);
+    inquiry->client = must_copy(ask->client);
+    inquiry->listener = must_copy(ask->listener);
+    inquiry->policy = must_copy(ask->policy);
+    inquiry->rule = must_copy(ask->rule);
+    inquiry->peer = must_copy(ask->peer);
+    inquiry->method = must_copy(ask->method);
+    inquiry->path = must_copy(ask->path);
+    inquiry->host = must_copy(ask->host);
+    inquiry->target = must_copy(ask->target);
     inquiry->front = ask->front;
     inquiry->port = ask->port;
     inquiry->since_ms = ask->since_ms;
@@ -426,9 +414,7 @@ static unsigned hear_grants(const struct desk *desk, const struct ask *ask, bool
 static void add_waiter(struct desk *desk, struct inquiry *inquiry, const struct ask *ask,
                        unsigned missing)
 {
-    struct waiter *waiter = calloc(1, sizeof(*waiter));
-    if (waiter == NULL)
-        abort();
+    struct waiter *waiter = must(calloc(1, sizeof(*waiter)));
     waiter->inquiry = inquiry;
     waiter->ticket = ask->ticket;
     waiter->missing = missing;
@@ -695,9 +681,7 @@ size_t desk_waiting(const struct desk *desk)
 
 struct desk *desk_create(struct gateway *gateway)
 {
-    struct desk *desk = calloc(1, sizeof(*desk));
-    if (desk == NULL)
-        abort();
+    struct desk *desk = must(calloc(1, sizeof(*desk)));
     desk->gateway = gateway;
     desk->asks = (struct workers_asks){on_ask, on_ask_ended, desk};
     TAILQ_INIT(&desk->inquiries);

@@ -1,5 +1,7 @@
 #include "control/diff.h"
 
+#include "srt/must.h"
+
 #include <stdlib.h>
 
 /* Enough to sort by and to print from, without a copy of a million rules. */
@@ -28,9 +30,7 @@ static struct lines sorted_lines(const struct snapshot *snapshot)
     size_t total = 0;
     for (size_t i = 0; i < snapshot->config->policy_count; i++)
         total += policy_rule_count(snapshot->policies[i]);
-    lines.items = calloc(total + 1, sizeof(*lines.items));
-    if (lines.items == NULL)
-        abort();
+    lines.items = must(calloc(total + 1, sizeof(*lines.items)));
     for (size_t i = 0; i < snapshot->config->policy_count; i++) {
         const struct policy *policy = snapshot->policies[i];
         size_t count = policy_rule_count(policy);
@@ -47,8 +47,8 @@ static void add(struct diff_list *list, const struct line *line)
     list->total++;
     if (list->count == DIFF_LINES_MAX)
         return;
-    if (list->lines == NULL && (list->lines = calloc(DIFF_LINES_MAX, sizeof(char *))) == NULL)
-        abort();
+    if (list->lines == NULL)
+        list->lines = must(calloc(DIFF_LINES_MAX, sizeof(char *)));
     if (asprintf(&list->lines[list->count++], "%s: %s = %s", line->policy, rule_key(line->rule),
                  line->rule->text) < 0)
         abort();

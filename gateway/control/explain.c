@@ -4,6 +4,7 @@
 #include "filters/words.h"
 #include "record/event.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <time.h>
 
@@ -98,9 +99,7 @@ static struct guard_host *own_host(const struct gateway_config *config)
     size_t addr_count, listener_count = 0;
     autofree struct addr *addrs = addresses_read(&addr_count);
     struct config_address *listeners =
-        calloc(config->listen_count + config->admin_count + 1, sizeof(*listeners));
-    if (listeners == NULL)
-        abort();
+        must(calloc(config->listen_count + config->admin_count + 1, sizeof(*listeners)));
     for (size_t i = 0; i < config->listen_count; i++)
         if (config->listens[i].address.path == NULL)
             listeners[listener_count++] = config->listens[i].address;

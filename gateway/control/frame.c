@@ -1,6 +1,7 @@
 #include "control/frame.h"
 
 #include "record/json.h"
+#include "srt/must.h"
 
 #include <assert.h>
 #include <jansson.h>
@@ -16,9 +17,7 @@ void frames_add(struct frames *frames, struct str bytes)
         size_t cap = frames->cap != 0 ? frames->cap : 4096;
         while (cap - frames->len < bytes.len)
             cap *= 2;
-        frames->data = realloc(frames->data, cap);
-        if (frames->data == NULL)
-            abort();
+        frames->data = must(realloc(frames->data, cap));
         frames->cap = cap;
     }
     if (bytes.len > 0)
@@ -103,9 +102,7 @@ static int read_text(json_t *object, const char *key, bool nullable, char **out,
         return 0;
     if (!json_is_string(value))
         return srt_err_set(err, "\"%s\" must be a text", key);
-    *out = strdup(json_string_value(value)); /* jansson has refused NUL */
-    if (*out == NULL)
-        abort();
+    *out = must_copy(json_string_value(value)); /* jansson has refused NUL */
     return 0;
 }
 
@@ -129,9 +126,7 @@ static int read_network(struct attach_message *out, json_t *object, bool nullabl
         return 0;
     if (!json_is_object(network))
         return srt_err_set(err, "\"network\" must be an object%s", nullable ? " or null" : "");
-    out->network = json_dumps(network, JSON_COMPACT);
-    if (out->network == NULL)
-        abort();
+    out->network = must(json_dumps(network, JSON_COMPACT));
     return 0;
 }
 

@@ -3,6 +3,7 @@
 #include "control/attach.h"
 #include "control/deed.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <stdlib.h>
 #include <sys/random.h>
@@ -191,9 +192,8 @@ static void pick_orphan(const struct grant *grant, void *arg)
 
 void granting_on_reload(struct granting *granting)
 {
-    autofree const struct grant **list = calloc(granting->table.count + 1, sizeof(struct grant *));
-    if (list == NULL)
-        abort();
+    autofree const struct grant **list =
+        must(calloc(granting->table.count + 1, sizeof(struct grant *)));
     struct orphans orphans = {granting, list, 0};
     grants_each(&granting->table, pick_orphan, &orphans);
     for (size_t i = 0; i < orphans.count; i++)

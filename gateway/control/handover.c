@@ -12,6 +12,7 @@
 #include "control/tunnels.h"
 #include "record/log.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <errno.h>
 #include <ev.h>
@@ -495,9 +496,7 @@ void handover_stand_by(struct handover *handover, const struct handover_calls *c
 
 struct handover *handover_create(struct gateway *gateway, struct starter *starter)
 {
-    struct handover *handover = calloc(1, sizeof(*handover));
-    if (handover == NULL)
-        abort();
+    struct handover *handover = must(calloc(1, sizeof(*handover)));
     handover->gateway = gateway;
     handover->starter = starter;
     ev_timer_init(&handover->limit, on_limit, 0., 0.);

@@ -10,6 +10,7 @@
 #include "control/command.h"
 #include "control/proposal.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -165,11 +166,9 @@ static void print_line(const struct wish *wishes, size_t count)
 static void print_lines(json_t *wanted, bool exact)
 {
     size_t count = 0, total = json_object_size(wanted);
-    autofree struct wish *wishes = calloc(total + 1, sizeof(*wishes));
+    autofree struct wish *wishes = must(calloc(total + 1, sizeof(*wishes)));
     const char *host;
     json_t *ports;
-    if (wishes == NULL)
-        abort();
     json_object_foreach(wanted, host, ports)
     {
         struct wish *wish = &wishes[count++];

@@ -2,6 +2,7 @@
 
 #include "control/attach_move.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <sys/queue.h>
 #include <sys/socket.h>
@@ -148,9 +149,7 @@ unsigned predecessors_ask(struct predecessors *predecessors,
         const int64_t serial = ++predecessors->serial;
         if (!ask(predecessor, question, serial))
             continue;
-        struct inquiry *inquiry = calloc(1, sizeof(*inquiry));
-        if (inquiry == NULL)
-            abort();
+        struct inquiry *inquiry = must(calloc(1, sizeof(*inquiry)));
         *inquiry = (struct inquiry){.serial = serial, .answer = answer, .arg = arg};
         STAILQ_INSERT_TAIL(&predecessor->inquiries, inquiry, link);
         asked++;
@@ -162,9 +161,7 @@ unsigned predecessors_ask(struct predecessors *predecessors,
 
 static struct predecessor *add(struct predecessors *predecessors, struct channel *channel)
 {
-    struct predecessor *predecessor = calloc(1, sizeof(*predecessor));
-    if (predecessor == NULL)
-        abort();
+    struct predecessor *predecessor = must(calloc(1, sizeof(*predecessor)));
     predecessor->all = predecessors;
     predecessor->channel = channel;
     STAILQ_INIT(&predecessor->inquiries);
@@ -221,9 +218,7 @@ void predecessors_hand_on(struct predecessors *predecessors)
 
 struct predecessors *predecessors_create(struct gateway *gateway)
 {
-    struct predecessors *predecessors = calloc(1, sizeof(*predecessors));
-    if (predecessors == NULL)
-        abort();
+    struct predecessors *predecessors = must(calloc(1, sizeof(*predecessors)));
     predecessors->gateway = gateway;
     LIST_INIT(&predecessors->list);
     /* What one answers may be for the process that was its successor before us. */

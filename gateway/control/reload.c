@@ -8,6 +8,7 @@
 #include "control/watch.h"
 #include "record/log.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <assert.h>
 #include <sys/queue.h>
@@ -84,9 +85,7 @@ static void close_new_listeners(struct reloader *reloader)
 static void open_listeners(struct reloader *reloader)
 {
     const struct gateway_config *config = reloader->next->config;
-    reloader->listeners = calloc(config->listen_count + 1, sizeof(struct listener *));
-    if (reloader->listeners == NULL)
-        abort();
+    reloader->listeners = must(calloc(config->listen_count + 1, sizeof(struct listener *)));
     if (reloader->gateway->retired)
         return;
     for (size_t i = 0; i < config->listen_count; i++)
@@ -400,9 +399,7 @@ static void begin_next(struct reloader *reloader)
 
 struct reloader *reloader_create(struct gateway *gateway)
 {
-    struct reloader *reloader = calloc(1, sizeof(*reloader));
-    if (reloader == NULL)
-        abort();
+    struct reloader *reloader = must(calloc(1, sizeof(*reloader)));
     reloader->gateway = gateway;
     STAILQ_INIT(&reloader->now);
     STAILQ_INIT(&reloader->later);
@@ -428,9 +425,7 @@ void reloader_free(struct reloader *reloader)
 
 void reload_request(struct reloader *reloader, bool asked, reload_done_fn *done, void *arg)
 {
-    struct waiter *waiter = calloc(1, sizeof(*waiter));
-    if (waiter == NULL)
-        abort();
+    struct waiter *waiter = must(calloc(1, sizeof(*waiter)));
     waiter->done = done;
     waiter->arg = arg;
     STAILQ_INSERT_TAIL(&reloader->later, waiter, link);
@@ -480,12 +475,8 @@ struct path_list {
 
 static void add_path(struct path_list *list, char *path)
 {
-    if (path == NULL)
-        abort();
-    list->items = reallocarray(list->items, list->count + 1, sizeof(*list->items));
-    if (list->items == NULL)
-        abort();
-    list->items[list->count++] = path;
+    list->items = must(reallocarray(list->items, list->count + 1, sizeof(*list->items)));
+    list->items[list->count++] = must(path);
 }
 
 void reload_watch_files(struct gateway *gateway, const struct faults *faults)

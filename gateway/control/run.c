@@ -15,6 +15,7 @@
 #include "control/watch.h"
 #include "record/log.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 #include "transport/loop_memory.h"
 
 #include <errno.h>
@@ -70,9 +71,7 @@ struct guard_host *gateway_make_host(const struct gateway *gateway,
     size_t addr_count = 0, own_count = 0, count = config->listen_count;
     size_t admin_count = gateway->snapshot->config->admin_count;
     const struct addr *addrs = addresses_list(gateway->addresses, &addr_count);
-    autofree struct config_address *own = calloc(count + admin_count + 1, sizeof(*own));
-    if (own == NULL)
-        abort();
+    autofree struct config_address *own = must(calloc(count + admin_count + 1, sizeof(*own)));
     for (size_t i = 0; i < count; i++) {
         const struct config_address *bound =
             listeners[i] != NULL ? listener_bound(listeners[i]) : &config->listens[i].address;
@@ -290,9 +289,7 @@ static int open_audit(struct run *run)
         audit.numbering_fd = handover_take_numbering(gateway->handover);
     if (run->private_fd >= 0)
         audit.path = run->audit_log != NULL ? run->audit_log : "none";
-    gateway->audit_path = strdup(audit.path);
-    if (gateway->audit_path == NULL)
-        abort();
+    gateway->audit_path = must(strdup(audit.path));
     gateway->audit = audit_open(&audit, &err);
     if (gateway->audit == NULL) {
         log_line("%s", err.text);
@@ -306,9 +303,7 @@ static int bind_each(struct gateway *gateway, struct activation *activation)
 {
     const struct gateway_config *config = gateway->snapshot->config;
     struct srt_err err;
-    gateway->listeners = calloc(config->listen_count + 1, sizeof(struct listener *));
-    if (gateway->listeners == NULL)
-        abort();
+    gateway->listeners = must(calloc(config->listen_count + 1, sizeof(struct listener *)));
     for (size_t i = 0; i < config->listen_count; i++) {
         gateway->listeners[i] =
             activation_open(activation, OFFERED_LISTEN, &config->listens[i], &err);
@@ -389,9 +384,7 @@ static int start_workers(struct run *run)
     struct gateway *gateway = &run->gateway;
     struct srt_err err;
     autofree struct listener **none =
-        calloc(gateway->snapshot->config->listen_count + 1, sizeof(struct listener *));
-    if (none == NULL)
-        abort();
+        must(calloc(gateway->snapshot->config->listen_count + 1, sizeof(struct listener *)));
     /* While the place is taken they get their listeners when the other process lets go. */
     struct workers_config config = {.count = worker_count(run),
                                     .control_loop = gateway->loop,

@@ -1,6 +1,7 @@
 #include "control/starter.h"
 
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <errno.h>
 #include <ev.h>
@@ -89,9 +90,7 @@ static void start_free(struct start *start)
  * before added is left out. */
 static int read_start(struct start *start, struct srt_err *err)
 {
-    *start = (struct start){.gateway = getpid(), .words = malloc(COMMAND_MAX + 1)};
-    if (start->words == NULL)
-        abort();
+    *start = (struct start){.gateway = getpid(), .words = must(malloc(COMMAND_MAX + 1))};
     ssize_t len = read_command_line(start->words, COMMAND_MAX);
     if (len <= 0)
         return srt_err_set(err, "/proc/self/cmdline cannot be read");
@@ -99,9 +98,7 @@ static int read_start(struct start *start, struct srt_err *err)
     size_t count = 0;
     for (ssize_t i = 0; i < len; i++)
         count += start->words[i] == '\0';
-    start->argv = calloc(count + 4, sizeof(*start->argv));
-    if (start->argv == NULL)
-        abort();
+    start->argv = must(calloc(count + 4, sizeof(*start->argv)));
     size_t argc = 0;
     for (char *word = start->words; word < start->words + len; word += strlen(word) + 1) {
         if (strcmp(word, take_over) == 0)
@@ -276,9 +273,7 @@ struct starter *starter_create(struct srt_err *err)
         start_free(&start);
         return NULL;
     }
-    struct starter *starter = calloc(1, sizeof(*starter));
-    if (starter == NULL)
-        abort();
+    struct starter *starter = must(calloc(1, sizeof(*starter)));
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0) {
         starter->fd = pair[0];
         starter->pid = fork();

@@ -1,5 +1,7 @@
 #include "control/tally.h"
 
+#include "srt/must.h"
+
 #include <stdlib.h>
 
 enum { SLOTS = TALLY_ROWS * 2 }; /* a power of two, so that half of them stay empty */
@@ -14,10 +16,7 @@ struct tally {
 
 static void *allocate(size_t size)
 {
-    void *memory = calloc(1, size);
-    if (memory == NULL)
-        abort();
-    return memory;
+    return must(calloc(1, size));
 }
 
 struct tally *tally_create(void)
@@ -75,9 +74,7 @@ struct tally_row *tally_row(struct tally *tally, struct str key)
     if (tally->count == TALLY_ROWS)
         return others(tally);
     struct tally_row *row = allocate(sizeof(*row));
-    row->key = strndup(key.p, key.len);
-    if (row->key == NULL)
-        abort();
+    row->key = must(strndup(key.p, key.len));
     tally->rows[tally->count] = row;
     tally->hashes[tally->count] = hash;
     tally->slots[slot] = (uint32_t)++tally->count;

@@ -1,18 +1,11 @@
 #include "control/terms.h"
 
 #include "config/settings.h"
+#include "srt/must.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-static char *copy(const char *text)
-{
-    char *made = strdup(text);
-    if (made == NULL)
-        abort();
-    return made;
-}
 
 /* ---- the policy ---- */
 
@@ -100,7 +93,7 @@ static void parent_from_environment(struct settings_text *text, const char *lowe
         value = getenv(upper);
     }
     if (value != NULL && value[0] != '\0')
-        *text = (struct settings_text){.text = copy(value), .setting = copy(name)};
+        *text = (struct settings_text){.text = must_copy(value), .setting = must_copy(name)};
 }
 
 /* On a shared gateway nobody but its operator says which way requests go. */

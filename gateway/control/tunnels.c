@@ -3,6 +3,7 @@
 #include "control/channel.h"
 #include "control/handover.h"
 #include "control/predecessors.h"
+#include "srt/must.h"
 
 #include <stdlib.h>
 
@@ -22,9 +23,7 @@ struct poll {
 
 static struct poll *begin(struct gateway *gateway, void *arg)
 {
-    struct poll *poll = calloc(1, sizeof(*poll));
-    if (poll == NULL)
-        abort();
+    struct poll *poll = must(calloc(1, sizeof(*poll)));
     poll->gateway = gateway;
     poll->arg = arg;
     poll->waiting = 1; /* our own workers */

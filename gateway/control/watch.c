@@ -1,5 +1,7 @@
 #include "control/watch.h"
 
+#include "srt/must.h"
+
 #include <ev.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -224,9 +226,7 @@ static void on_look(struct ev_loop *loop, ev_timer *timer, int events)
 
 struct watch *watch_create(struct ev_loop *loop, void (*changed)(void *arg), void *arg)
 {
-    struct watch *watch = calloc(1, sizeof(*watch));
-    if (watch == NULL)
-        abort();
+    struct watch *watch = must(calloc(1, sizeof(*watch)));
     watch->loop = loop;
     watch->changed = changed;
     watch->arg = arg;
@@ -276,13 +276,10 @@ static uint64_t mark_of(const struct watch *watch, const char *path, size_t like
 
 void watch_set(struct watch *watch, const char *const *paths, size_t count)
 {
-    struct watched *fresh = calloc(count + 1, sizeof(*fresh));
-    if (fresh == NULL)
-        abort();
+    struct watched *fresh = must(calloc(count + 1, sizeof(*fresh)));
     watch->reported = hash_start;
     for (size_t i = 0; i < count; i++) {
-        if ((fresh[i].path = strdup(paths[i])) == NULL)
-            abort();
+        fresh[i].path = must(strdup(paths[i]));
         fresh[i].mark = mark_of(watch, paths[i], i);
         watch->reported = mix(watch->reported, fresh[i].mark);
     }

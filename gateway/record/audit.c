@@ -5,6 +5,7 @@
 #include "record/numbering.h"
 #include "record/sink.h"
 #include "record/squid.h"
+#include "srt/must.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -153,9 +154,7 @@ static void batch_add(struct batch *batch, struct str fields, struct str squid,
 {
     if (batch->count == batch->cap) {
         batch->cap = batch->cap != 0 ? batch->cap * 2 : 64;
-        batch->entries = reallocarray(batch->entries, batch->cap, sizeof(*batch->entries));
-        if (batch->entries == NULL)
-            abort();
+        batch->entries = must(reallocarray(batch->entries, batch->cap, sizeof(*batch->entries)));
     }
     struct entry *added = &batch->entries[batch->count++];
     *added = *entry;
@@ -256,9 +255,7 @@ static void format_batch(struct audit *audit)
 {
     if (audit->ends_cap < audit->batch.count) {
         audit->ends_cap = audit->batch.cap;
-        audit->ends = reallocarray(audit->ends, audit->ends_cap, sizeof(*audit->ends));
-        if (audit->ends == NULL)
-            abort();
+        audit->ends = must(reallocarray(audit->ends, audit->ends_cap, sizeof(*audit->ends)));
     }
     for (size_t i = 0; i < audit->batch.count; i++) {
         const struct entry *entry = &audit->batch.entries[i];
@@ -587,9 +584,7 @@ static int open_log(struct audit *audit, const char *path, struct srt_err *err)
 
 struct audit *audit_open(const struct audit_config *config, struct srt_err *err)
 {
-    struct audit *audit = calloc(1, sizeof(*audit));
-    if (audit == NULL)
-        abort();
+    struct audit *audit = must(calloc(1, sizeof(*audit)));
     audit->sink.fd = -1;
     audit->required = config->required;
     audit->squid = config->squid;

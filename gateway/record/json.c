@@ -1,5 +1,6 @@
 #include "record/json.h"
 
+#include "srt/must.h"
 #include "srt/text.h"
 
 #include <stdlib.h>
@@ -9,9 +10,7 @@ static void grow(struct json *json, size_t more)
     size_t cap = json->cap != 0 ? json->cap : 256;
     while (cap - json->len < more)
         cap *= 2;
-    json->data = realloc(json->data, cap);
-    if (json->data == NULL)
-        abort();
+    json->data = must(realloc(json->data, cap));
     json->cap = cap;
 }
 

@@ -1,6 +1,7 @@
 #include "record/numbering.h"
 
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -27,9 +28,7 @@ struct numbering {
 
 static struct numbering *map(int fd, struct srt_err *err)
 {
-    struct numbering *numbering = calloc(1, sizeof(*numbering));
-    if (numbering == NULL)
-        abort();
+    struct numbering *numbering = must(calloc(1, sizeof(*numbering)));
     void *memory = mmap(NULL, sizeof(struct shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED) {
         srt_err_set(err, "the counter of the audit log cannot be shared: %s", strerror(errno));

@@ -1,6 +1,7 @@
 #include "record/sink.h"
 
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -89,9 +90,7 @@ int sink_reopen(struct sink *sink, struct srt_err *err)
 
 int sink_open(struct sink *sink, const char *path, struct srt_err *err)
 {
-    *sink = (struct sink){.path = strdup(path), .fd = -1};
-    if (sink->path == NULL)
-        abort();
+    *sink = (struct sink){.path = must_copy(path), .fd = -1};
     return sink_reopen(sink, err);
 }
 

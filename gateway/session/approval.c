@@ -6,17 +6,10 @@
 #include "session/report.h"
 #include "session/session.h"
 #include "session/team.h"
+#include "srt/must.h"
 
 #include <assert.h>
 #include <stdlib.h>
-
-static char *copy_or_null(const char *text)
-{
-    char *copy = text != NULL ? strdup(text) : NULL;
-    if (text != NULL && copy == NULL)
-        abort();
-    return copy;
-}
 
 static void free_text(const char *text)
 {
@@ -50,12 +43,10 @@ bool approval_covers(const struct session *session, const struct policy *policy,
 static enum approval_state give(struct session *session, const char *text, const char *grant)
 {
     struct request *request = &session->request;
-    struct approval *approval = calloc(1, sizeof(*approval));
-    if (approval == NULL)
-        abort();
+    struct approval *approval = must(calloc(1, sizeof(*approval)));
     approval->asks = request->decision.asks;
-    approval->policy = copy_or_null(name_of(session->identity.policy));
-    approval->text = copy_or_null(text);
+    approval->policy = must_copy(name_of(session->identity.policy));
+    approval->text = must_copy(text);
     if (grant != NULL)
         memcpy(approval->grant, grant, sizeof(approval->grant));
     approval_free(request->approval);
@@ -149,9 +140,7 @@ static bool guard_refuses(struct session *session)
     chain_consent(&decision);
     if (route_choose(&decision, &request->target) != NULL)
         return false; /* its way is another's to judge */
-    struct approved *approved = malloc(sizeof(*approved));
-    if (approved == NULL)
-        abort();
+    struct approved *approved = must(malloc(sizeof(*approved)));
     const struct chain chain = session_chain(session);
     const enum outcome outcome =
         chain_approve(&chain, session->tenure->snapshot->host, &request->target,
@@ -253,27 +242,25 @@ static void post_ask(struct session *session, const struct srt_filter_ticket *ti
     const struct str path = str_of(request->path);
     char host[NAME_MAX_LEN + 1], target[TARGET_TEXT_MAX], id[RULE_ID_MAX], peer[PEER_TEXT_MAX];
     const double now = ev_now(session->worker->loop);
-    struct ask_mail *mail = calloc(1, sizeof(*mail));
-    if (mail == NULL)
-        abort();
+    struct ask_mail *mail = must(calloc(1, sizeof(*mail)));
     mail->mail.deliver = deliver_ask;
     mail->ask = (struct ask){
         .ticket = *ticket,
         .missing = missing,
         .hears_launcher = policy != NULL && policy_hears_launchers(policy),
         .owner = sandbox != NULL ? sandbox->owner : NULL,
-        .sandbox = copy_or_null(sandbox != NULL ? sandbox->name : NULL),
-        .client = copy_or_null(session->identity.client_name),
-        .listener = copy_or_null(session->door->name),
-        .policy = copy_or_null(policy != NULL ? policy_name(policy) : NULL),
-        .rule = copy_or_null(rule != NULL ? rule_id(rule, id) : NULL),
-        .peer = copy_or_null(report_peer(session, peer)),
-        .method = copy_or_null(request->method),
+        .sandbox = must_copy(sandbox != NULL ? sandbox->name : NULL),
+        .client = must_copy(session->identity.client_name),
+        .listener = must_copy(session->door->name),
+        .policy = must_copy(policy != NULL ? policy_name(policy) : NULL),
+        .rule = must_copy(rule != NULL ? rule_id(rule, id) : NULL),
+        .peer = must_copy(report_peer(session, peer)),
+        .method = must_copy(request->method),
         .path = path.p != NULL ? request_copy_text(event_cut_query(path)) : NULL,
-        .request_id = copy_or_null(request->id),
+        .request_id = must_copy(request->id),
         .front = request->front,
-        .host = copy_or_null(target_host(host, &request->target)),
-        .target = copy_or_null(target_format(target, &request->target)),
+        .host = must_copy(target_host(host, &request->target)),
+        .target = must_copy(target_format(target, &request->target)),
         .port = request->target.port,
         .since_ms = ms_of(now),
         .until_ms = ms_of(now) + (int64_t)session_config(session)->ask_timeout_ms,
@@ -318,9 +305,7 @@ static void deliver_end(struct mail *mail, void *owner)
 void approval_leave(struct session *session, const struct srt_filter_ticket *ticket,
                     enum ask_end why)
 {
-    struct end_mail *end = calloc(1, sizeof(*end));
-    if (end == NULL)
-        abort();
+    struct end_mail *end = must(calloc(1, sizeof(*end)));
     end->mail.deliver = deliver_end;
     end->ticket = *ticket;
     end->why = why;
@@ -393,9 +378,7 @@ static void send_change(struct round *round, struct worker *worker, struct sandb
                         const struct grant *grant, const char *id)
 {
     struct errand *errand = errand_create(round, worker, run_change);
-    struct grant_change *change = calloc(1, sizeof(*change));
-    if (change == NULL)
-        abort();
+    struct grant_change *change = must(calloc(1, sizeof(*change)));
     change->sandbox = sandbox;
     change->grant = grant != NULL ? grant_copy(grant) : NULL;
     snprintf(change->id, sizeof(change->id), "%s", id);

@@ -1,5 +1,7 @@
 #include "session/budget.h"
 
+#include "srt/must.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,11 +84,8 @@ struct budget *budgets_find(struct budgets *budgets, const char *name)
     SLIST_FOREACH(budget, budgets, link)
     if (strcmp(budget->name, name) == 0)
         return budget;
-    budget = calloc(1, sizeof(*budget));
-    char *copy = strdup(name);
-    if (budget == NULL || copy == NULL)
-        abort();
-    budget->name = copy;
+    budget = must(calloc(1, sizeof(*budget)));
+    budget->name = must_copy(name);
     SLIST_INSERT_HEAD(budgets, budget, link);
     return budget;
 }

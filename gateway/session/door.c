@@ -2,6 +2,7 @@
 
 #include "record/log.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -183,9 +184,7 @@ static int make_gate(const struct listener *listener)
 
 struct door *door_open(struct worker *worker, struct listener *listener, struct sandbox *sandbox)
 {
-    struct door *door = calloc(1, sizeof(*door));
-    if (door == NULL)
-        abort();
+    struct door *door = must(calloc(1, sizeof(*door)));
     door->worker = worker;
     door->listener = listener;
     door->sandbox = sandbox;

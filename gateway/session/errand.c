@@ -1,14 +1,13 @@
 #include "session/errand.h"
 
 #include "session/team.h"
+#include "srt/must.h"
 
 #include <stdlib.h>
 
 struct round *round_create(struct workers *team, void (*finish)(struct round *), void *arg)
 {
-    struct round *round = calloc(1, sizeof(*round));
-    if (round == NULL)
-        abort();
+    struct round *round = must(calloc(1, sizeof(*round)));
     round->team = team;
     round->finish = finish;
     round->arg = arg;
@@ -76,9 +75,7 @@ static void deliver_errand(struct mail *mail, void *owner)
 struct errand *errand_create(struct round *round, struct worker *worker,
                              bool (*run)(struct errand *))
 {
-    struct errand *errand = calloc(1, sizeof(*errand));
-    if (errand == NULL)
-        abort();
+    struct errand *errand = must(calloc(1, sizeof(*errand)));
     errand->round = round;
     errand->worker = worker;
     errand->run = run;

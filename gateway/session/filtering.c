@@ -7,6 +7,7 @@
 #include "session/session.h"
 #include "session/steps.h"
 #include "session/watches.h"
+#include "srt/must.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -53,9 +54,7 @@ void filter_waits_end(struct filter_waits *waits)
 
 static struct filter_wait *grow_waits(struct filter_waits *waits)
 {
-    waits->items = reallocarray(waits->items, waits->count + 1u, sizeof(*waits->items));
-    if (waits->items == NULL)
-        abort();
+    waits->items = must(reallocarray(waits->items, waits->count + 1u, sizeof(*waits->items)));
     return &waits->items[waits->count++];
 }
 
@@ -133,9 +132,7 @@ static void post_answer(const struct srt_filter_ticket *ticket, enum srt_filter_
                         enum ask_said said, const char *reason)
 {
     struct filter_waits *waits;
-    struct answer_mail *answer = calloc(1, sizeof(*answer));
-    if (answer == NULL)
-        abort();
+    struct answer_mail *answer = must(calloc(1, sizeof(*answer)));
     answer->mail.deliver = deliver_answer;
     answer->ticket = *ticket;
     answer->verdict = verdict;
@@ -316,9 +313,7 @@ static enum srt_filter_verdict ask(struct session *session, uint32_t number)
     struct srt_filter_field *fields = NULL;
     if (edits.visible) {
         const struct str path = head_path(head);
-        fields = calloc(head_count_lines(head), sizeof(*fields));
-        if (fields == NULL)
-            abort();
+        fields = must(calloc(head_count_lines(head), sizeof(*fields)));
         request.path = (struct srt_filter_text){path.p, path.len};
         request.fields = fields;
         request.field_count = head_fields(head, fields);
@@ -513,9 +508,7 @@ enum filtering filtering_begin(struct session *session)
     if (filters.count == 0 && session->request.decision.asks == 0)
         return FILTERING_PASSED;
     assert(session->filtering == NULL);
-    session->filtering = calloc(1, sizeof(*session->filtering));
-    if (session->filtering == NULL)
-        abort();
+    session->filtering = must(calloc(1, sizeof(*session->filtering)));
     return filters.count > 0 ? proceed(session, ask(session, filters.at[0])) : end_filters(session);
 }
 

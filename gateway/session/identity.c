@@ -1,6 +1,7 @@
 #include "session/identity.h"
 
 #include "config/digest.h"
+#include "srt/must.h"
 
 #include <openssl/crypto.h>
 #include <stdlib.h>
@@ -10,8 +11,8 @@ enum kind { KIND_UID, KIND_TOKEN, KIND_SOURCE, KIND_ANYBODY, KIND_COUNT };
 
 static struct credentials *make_room(struct credentials **credentials)
 {
-    if (*credentials == NULL && (*credentials = malloc(sizeof(**credentials))) == NULL)
-        abort();
+    if (*credentials == NULL)
+        *credentials = must(malloc(sizeof(**credentials)));
     return *credentials;
 }
 

@@ -1,6 +1,7 @@
 #include "session/listener.h"
 
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -29,9 +30,7 @@ struct listener {
 
 static struct listener *listener_create(int fd)
 {
-    struct listener *listener = calloc(1, sizeof(*listener));
-    if (listener == NULL)
-        abort();
+    struct listener *listener = must(calloc(1, sizeof(*listener)));
     listener->fd = fd;
     atomic_init(&listener->users, 1);
     return listener;
@@ -215,10 +214,8 @@ struct listener *listener_adopt_for(int fd, const struct config_listen *config, 
     listener->asked_port = config->address.port;
     if (config->address.path == NULL)
         return listener;
-    listener->path = strdup(config->address.path);
-    listener->group = config->group != NULL ? strdup(config->group) : NULL;
-    if (listener->path == NULL || (config->group != NULL && listener->group == NULL))
-        abort();
+    listener->path = must_copy(config->address.path);
+    listener->group = must_copy(config->group);
     listener->mode = config->mode;
     listener->bound.path = listener->path; /* no device and inode: it is not ours to remove */
     listener->inherited = inherited;

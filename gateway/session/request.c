@@ -1,12 +1,12 @@
 #include "session/request.h"
 
+#include "srt/must.h"
+
 #include <stdlib.h>
 
 char *request_copy_text(struct str text)
 {
-    char *copy = malloc(text.len + 1);
-    if (copy == NULL)
-        abort();
+    char *copy = must(malloc(text.len + 1));
     memcpy(copy, text.p, text.len);
     copy[text.len] = '\0';
     return copy;

@@ -3,16 +3,9 @@
 #include "session/errand.h"
 #include "session/session.h"
 #include "session/team.h"
+#include "srt/must.h"
 
 #include <stdlib.h>
-
-static char *copy_text(const char *text)
-{
-    char *copy = text != NULL ? strdup(text) : NULL;
-    if (text != NULL && copy == NULL)
-        abort();
-    return copy;
-}
 
 static void sandbox_free(struct sandbox *sandbox)
 {
@@ -56,15 +49,13 @@ static void dispose_attachment(struct errand *errand)
 
 struct sandbox *sandbox_attach(struct workers *team, const struct sandbox_config *config)
 {
-    struct sandbox *sandbox = calloc(1, sizeof(*sandbox));
-    struct attachment *attachment = calloc(1, sizeof(*attachment));
-    if (sandbox == NULL || attachment == NULL)
-        abort();
+    struct sandbox *sandbox = must(calloc(1, sizeof(*sandbox)));
+    struct attachment *attachment = must(calloc(1, sizeof(*attachment)));
     sandbox->team = team;
     sandbox->worker = &team->all[team->next_worker++ % team->count];
-    sandbox->name = copy_text(config->name);
-    sandbox->client = copy_text(config->client);
-    sandbox->policy = copy_text(config->policy);
+    sandbox->name = must_copy(config->name);
+    sandbox->client = must_copy(config->client);
+    sandbox->policy = must_copy(config->policy);
     sandbox->uid = config->uid;
     sandbox->pid = config->pid;
     sandbox->owner = config->owner;
@@ -122,9 +113,7 @@ void sandbox_update(struct sandbox *sandbox, struct policy *narrowing, workers_d
 {
     struct round *round = round_create(sandbox->team, round_finish_done, arg);
     struct errand *errand = errand_create(round, sandbox->worker, run_update);
-    struct narrowing_change *change = calloc(1, sizeof(*change));
-    if (change == NULL)
-        abort();
+    struct narrowing_change *change = must(calloc(1, sizeof(*change)));
     change->sandbox = sandbox;
     change->policy = narrowing;
     round->done = done;

@@ -4,6 +4,7 @@
 #include "filters/filter_set.h"
 #include "filters/guard.h"
 #include "session/filtering.h"
+#include "srt/must.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -12,10 +13,7 @@
 
 static void *allocate(size_t count, size_t size)
 {
-    void *memory = calloc(count != 0 ? count : 1, size);
-    if (memory == NULL)
-        abort();
-    return memory;
+    return must(calloc(count != 0 ? count : 1, size));
 }
 
 struct place snapshot_place(const struct gateway_config *config, const char *section,

@@ -1,6 +1,7 @@
 #include "session/standing.h"
 
 #include "session/session.h"
+#include "srt/must.h"
 
 #include <stdlib.h>
 
@@ -145,9 +146,7 @@ static enum outcome judge_again(const struct session *s, const struct identity *
     const struct addr *addr = via_judged_addr(request);
     if (addr == NULL)
         return judge_hello_again(s, &chain, &question, decision);
-    struct approved *approved = malloc(sizeof(*approved));
-    if (approved == NULL)
-        abort();
+    struct approved *approved = must(malloc(sizeof(*approved)));
     outcome = chain_approve(&chain, s->worker->tenure->snapshot->host, &request->target, addr, 1,
                             decision, approved);
     free(approved);

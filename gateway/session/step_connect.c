@@ -1,6 +1,7 @@
 #include "session/steps.h"
 
 #include "session/ending.h"
+#include "srt/must.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -104,9 +105,7 @@ static bool can_reuse_upstream(struct session *s, const struct approved *approve
 
 static struct approved *copy_approved(const struct approved *approved)
 {
-    struct approved *copy = malloc(sizeof(*copy));
-    if (copy == NULL)
-        abort();
+    struct approved *copy = must(malloc(sizeof(*copy)));
     *copy = *approved;
     return copy;
 }

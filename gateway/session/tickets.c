@@ -1,5 +1,7 @@
 #include "session/tickets.h"
 
+#include "srt/must.h"
+
 #include <ev.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -38,9 +40,7 @@ static void on_wake(struct ev_loop *loop, ev_async *wake, int revents)
 
 struct tickets *tickets_create(struct ev_loop *loop, ticket_answered_fn *answered, void *arg)
 {
-    struct tickets *tickets = calloc(1, sizeof(*tickets));
-    if (tickets == NULL)
-        abort();
+    struct tickets *tickets = must(calloc(1, sizeof(*tickets)));
     tickets->loop = loop;
     tickets->answered = answered;
     tickets->arg = arg;
@@ -70,9 +70,8 @@ void tickets_written(void *arg, uint64_t ticket, bool go)
     pthread_mutex_lock(&tickets->lock);
     if (tickets->count == tickets->cap) {
         tickets->cap = tickets->cap > 0 ? tickets->cap * 2 : 64;
-        tickets->answers = reallocarray(tickets->answers, tickets->cap, sizeof(*tickets->answers));
-        if (tickets->answers == NULL)
-            abort();
+        tickets->answers =
+            must(reallocarray(tickets->answers, tickets->cap, sizeof(*tickets->answers)));
     }
     tickets->answers[tickets->count++] = (struct answer){.ticket = ticket, .go = go};
     pthread_mutex_unlock(&tickets->lock);

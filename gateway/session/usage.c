@@ -1,5 +1,7 @@
 #include "session/usage.h"
 
+#include "srt/must.h"
+
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +13,9 @@ static int compare(const void *a, const void *b)
 
 struct usage *usages_find(struct usages *usages, const char *policy)
 {
-    struct usage *usage = calloc(1, sizeof(*usage));
-    if (usage == NULL || (usage->policy = strdup(policy)) == NULL)
-        abort();
-    struct usage **found = tsearch(usage, &usages->root, compare);
-    if (found == NULL)
-        abort();
+    struct usage *usage = must(calloc(1, sizeof(*usage)));
+    usage->policy = must_copy(policy);
+    struct usage **found = must(tsearch(usage, &usages->root, compare));
     if (*found != usage) {
         free(usage->policy);
         free(usage);

@@ -2,6 +2,7 @@
 
 #include "filters/route.h"
 #include "session/session.h"
+#include "srt/must.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,9 +22,7 @@ void via_choose(struct session *session)
     request->via_failed = false;
     if (via == NULL)
         return;
-    session->attempt->via = malloc(sizeof(*via));
-    if (session->attempt->via == NULL)
-        abort();
+    session->attempt->via = must(malloc(sizeof(*via)));
     upstream_copy(session->attempt->via, via);
 }
 

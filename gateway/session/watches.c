@@ -1,6 +1,7 @@
 #include "session/watches.h"
 
 #include "session/core.h"
+#include "srt/must.h"
 
 #include <stdlib.h>
 
@@ -36,9 +37,7 @@ static void on_time(struct ev_loop *loop, ev_timer *timer, int revents)
 struct srt_filter_watch *watch_begin(struct worker *worker, void (*on_event)(void *, unsigned),
                                      void *arg)
 {
-    struct srt_filter_watch *watch = calloc(1, sizeof(*watch));
-    if (watch == NULL)
-        abort();
+    struct srt_filter_watch *watch = must(calloc(1, sizeof(*watch)));
     watch->worker = worker;
     watch->on_event = on_event;
     watch->arg = arg;

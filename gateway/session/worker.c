@@ -3,6 +3,7 @@
 #include "session/errand.h"
 #include "session/session.h"
 #include "session/team.h"
+#include "srt/must.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -58,9 +59,7 @@ static void deliver_release(struct mail *mail, void *owner)
 
 void workers_release_snapshot(struct workers *team, struct snapshot *snapshot)
 {
-    struct release_mail *release = calloc(1, sizeof(*release));
-    if (release == NULL)
-        abort();
+    struct release_mail *release = must(calloc(1, sizeof(*release)));
     release->mail.deliver = deliver_release;
     release->snapshot = snapshot;
     mailbox_post(&team->control, &release->mail);
@@ -72,14 +71,6 @@ struct denial_mail {
     struct mail mail;
     struct denial denial; /* its texts are the mail's */
 };
-
-static char *copy_or_null(const char *text)
-{
-    char *copy = text != NULL ? strdup(text) : NULL;
-    if (text != NULL && copy == NULL)
-        abort();
-    return copy;
-}
 
 static void free_text(const char *text)
 {
@@ -114,17 +105,15 @@ void workers_post_denial(struct workers *team, const struct denial *denial)
         atomic_fetch_sub_explicit(&team->denials_waiting, 1, memory_order_relaxed);
         return;
     }
-    struct denial_mail *mail = calloc(1, sizeof(*mail));
-    if (mail == NULL)
-        abort();
+    struct denial_mail *mail = must(calloc(1, sizeof(*mail)));
     mail->mail.deliver = deliver_denial;
     mail->denial = *denial;
-    mail->denial.host = copy_or_null(denial->host);
-    mail->denial.rule = copy_or_null(denial->rule);
-    mail->denial.policy = copy_or_null(denial->policy);
-    mail->denial.message = copy_or_null(denial->message);
-    mail->denial.next_step = copy_or_null(denial->next_step);
-    mail->denial.request_id = copy_or_null(denial->request_id);
+    mail->denial.host = must_copy(denial->host);
+    mail->denial.rule = must_copy(denial->rule);
+    mail->denial.policy = must_copy(denial->policy);
+    mail->denial.message = must_copy(denial->message);
+    mail->denial.next_step = must_copy(denial->next_step);
+    mail->denial.request_id = must_copy(denial->request_id);
     mailbox_post(&team->control, &mail->mail);
 }
 
@@ -157,9 +146,7 @@ static struct listener **copy_listeners(const struct snapshot *snapshot,
                                         struct listener *const *listeners)
 {
     const size_t count = snapshot->config->listen_count;
-    struct listener **copy = calloc(count + 1, sizeof(struct listener *));
-    if (copy == NULL)
-        abort();
+    struct listener **copy = must(calloc(count + 1, sizeof(struct listener *)));
     for (size_t i = 0; i < count; i++)
         copy[i] = listeners[i] != NULL ? listener_take(listeners[i]) : NULL;
     return copy;
@@ -167,9 +154,7 @@ static struct listener **copy_listeners(const struct snapshot *snapshot,
 
 static struct budget **find_budgets(struct workers *team, const struct gateway_config *config)
 {
-    struct budget **found = calloc(config->client_count + 1, sizeof(struct budget *));
-    if (found == NULL)
-        abort();
+    struct budget **found = must(calloc(config->client_count + 1, sizeof(struct budget *)));
     for (size_t i = 0; i < config->client_count; i++)
         found[i] = budgets_find(&team->budgets, config->clients[i].name);
     return found;
@@ -177,9 +162,7 @@ static struct budget **find_budgets(struct workers *team, const struct gateway_c
 
 static struct usage **find_usages(struct workers *team, const struct gateway_config *config)
 {
-    struct usage **found = calloc(config->policy_count + 1, sizeof(struct usage *));
-    if (found == NULL)
-        abort();
+    struct usage **found = must(calloc(config->policy_count + 1, sizeof(struct usage *)));
     for (size_t i = 0; i < config->policy_count; i++)
         found[i] = usages_find(&team->usages, config->policies[i].name);
     return found;
@@ -252,12 +235,8 @@ static int init_workers(struct workers *team, const struct workers_config *confi
 struct workers *workers_start(const struct workers_config *config, struct srt_err *err)
 {
     assert(config->count > 0);
-    struct workers *team = calloc(1, sizeof(*team));
-    if (team == NULL)
-        abort();
-    team->all = calloc(config->count, sizeof(*team->all));
-    if (team->all == NULL)
-        abort();
+    struct workers *team = must(calloc(1, sizeof(*team)));
+    team->all = must(calloc(config->count, sizeof(*team->all)));
     team->audit = config->audit;
     team->on_denial = config->on_denial;
     team->asks = config->asks;
@@ -344,9 +323,7 @@ void workers_prepare(struct workers *team, struct snapshot *snapshot,
     round->prepared = done;
     for (unsigned i = 0; i < team->count; i++) {
         struct errand *errand = errand_create(round, &team->all[i], run_prepare);
-        struct preparation *preparation = calloc(1, sizeof(*preparation));
-        if (preparation == NULL)
-            abort();
+        struct preparation *preparation = must(calloc(1, sizeof(*preparation)));
         preparation->snapshot = snapshot_take(snapshot);
         preparation->listeners = copy_listeners(snapshot, listeners);
         preparation->budgets = find_budgets(team, snapshot->config);
@@ -484,9 +461,7 @@ static bool run_tunnels(struct errand *errand)
     size_t count = 0;
     LIST_FOREACH(session, &errand->worker->sessions, link)
     count += session_is_tunnel(session);
-    struct tunnel_info *list = calloc(count + 1, sizeof(*list));
-    if (list == NULL)
-        abort();
+    struct tunnel_info *list = must(calloc(count + 1, sizeof(*list)));
     LIST_FOREACH(session, &errand->worker->sessions, link)
     {
         char host[NAME_MAX_LEN + 1], addr[ADDR_TEXT_MAX];
@@ -494,12 +469,12 @@ static bool run_tunnels(struct errand *errand)
         if (!session_is_tunnel(session))
             continue;
         session_describe(session, info, host, addr);
-        info->sandbox = copy_or_null(info->sandbox);
-        info->client = copy_or_null(info->client);
-        info->listener = copy_or_null(info->listener);
-        info->policy = copy_or_null(info->policy);
-        info->host = copy_or_null(info->host);
-        info->addr = copy_or_null(info->addr);
+        info->sandbox = must_copy(info->sandbox);
+        info->client = must_copy(info->client);
+        info->listener = must_copy(info->listener);
+        info->policy = must_copy(info->policy);
+        info->host = must_copy(info->host);
+        info->addr = must_copy(info->addr);
         errand->count++;
     }
     errand->data = list;
@@ -516,9 +491,7 @@ static void collect_tunnels(struct errand *errand)
 {
     struct round *round = errand->round;
     const struct tunnel_info *list = errand->data;
-    round->list = reallocarray(round->list, round->count + errand->count + 1, sizeof(*list));
-    if (round->list == NULL)
-        abort();
+    round->list = must(reallocarray(round->list, round->count + errand->count + 1, sizeof(*list)));
     for (size_t i = 0; i < errand->count; i++)
         round->list[round->count++] = list[i];
     errand->count = 0;

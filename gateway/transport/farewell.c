@@ -1,5 +1,6 @@
 #include "transport/farewell.h"
 
+#include "srt/must.h"
 #include "transport/stream.h"
 
 #include <assert.h>
@@ -63,9 +64,7 @@ void farewells_end(struct farewells *farewells)
 static struct farewell *farewell_create(struct farewells *farewells, int fd,
                                         farewell_closed_fn *on_closed, void *arg)
 {
-    struct farewell *farewell = calloc(1, sizeof(*farewell));
-    if (farewell == NULL)
-        abort();
+    struct farewell *farewell = must(calloc(1, sizeof(*farewell)));
     farewell->owner = farewells;
     farewell->fd = fd;
     farewell->on_closed = on_closed;

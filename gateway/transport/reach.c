@@ -1,5 +1,7 @@
 #include "transport/reach.h"
 
+#include "srt/must.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -27,9 +29,7 @@ struct reach *reach_create(uint32_t max_entries)
     uint32_t sets = 1;
     while (sets * WAYS < max_entries)
         sets *= 2;
-    struct reach *reach = calloc(1, sizeof(*reach) + sizeof(struct fact) * WAYS * sets);
-    if (reach == NULL)
-        abort();
+    struct reach *reach = must(calloc(1, sizeof(*reach) + sizeof(struct fact) * WAYS * sets));
     reach->sets = sets;
     if (getrandom(&reach->seed, sizeof(reach->seed), 0) != sizeof(reach->seed))
         abort();
