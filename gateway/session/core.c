@@ -6,10 +6,8 @@
 #include "session/session.h"
 
 #include <assert.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 enum { REACH_ENTRIES = 4096 }; /* addresses whose last outcome a worker remembers, 48 bytes each */
 
@@ -181,7 +179,7 @@ static bool is_saying_something(const struct worker *worker)
 {
     const struct session *session;
     LIST_FOREACH(session, &worker->sessions, link)
-    if (session->client.out.len > 0 || session->step == STEP_REFUSE)
+    if (stream_is_sending(&session->client) || session->step == STEP_REFUSE)
         return true;
     return false;
 }
@@ -327,10 +325,7 @@ int worker_init(struct worker *worker, struct workers *team, unsigned index,
     worker->accept_pause.data = worker->burial.data = worker;
     farewells_init(&worker->farewells, worker->loop);
     worker->reach = reach_create(REACH_ENTRIES);
-    worker->room.scratch = allocate(RELAY_CHUNK);
-    if (pipe2(worker->room.pipe, O_NONBLOCK | O_CLOEXEC) != 0)
-        worker->room.pipe[0] = worker->room.pipe[1] = -1; /* bulk is copied, then */
-    (void)fcntl(worker->room.pipe[1], F_SETPIPE_SZ, RELAY_TURN_BYTES);
+    relay_room_init(&worker->room);
     worker->answer = allocate(sizeof(*worker->answer));
     worker->approved = allocate(sizeof(*worker->approved));
     worker->http_request = allocate(sizeof(*worker->http_request));
@@ -392,9 +387,7 @@ void worker_end(struct worker *worker)
     json_free(&worker->squid);
     buf_free(&worker->reply);
     tls_client_free(worker->tls_client);
-    free(worker->room.scratch);
-    for (int i = 0; i < 2 && worker->room.pipe[i] >= 0; i++)
-        close(worker->room.pipe[i]);
+    relay_room_end(&worker->room);
     free(worker->answer);
     free(worker->approved);
     free(worker->http_request);

@@ -33,6 +33,7 @@ static void note_tunnel_bytes(struct session *s)
         return;
     s->request.bytes_up += s->relay.up.bytes;
     s->request.bytes_down += s->relay.down.bytes;
+    relay_end(&s->relay, &s->worker->room);
     s->relay = (struct relay){0};
     free(s->look);
     s->look = NULL;

@@ -58,6 +58,7 @@ static enum step end_tunnel(struct session *s, enum outcome outcome, const char 
     s->request.outcome = outcome;
     s->request.why = why;
     (void)report_refusal(s, 0);
+    relay_end(&s->relay, &s->worker->room); /* what the server has said stands before the alert */
     if (tls) {
         hello_alert(alert, 112);
         stream_send(&s->client, (struct str){(const char *)alert, sizeof(alert)});

@@ -1,6 +1,11 @@
 #include "transport/relay.h"
 
 #include <assert.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const struct relay_pipe no_pipe = {-1, -1};
 
 void relay_init(struct relay *relay, struct stream *client, struct stream *upstream)
 {
@@ -50,25 +55,133 @@ static size_t copy_some(struct relay_way *way, char *scratch)
     return n;
 }
 
-static size_t splice_some(struct relay_way *way, const int pipe[2], size_t max)
+/* ---- pipes ---- */
+
+static struct relay_pipe pipe_make(void)
 {
-    size_t n = stream_splice_in(way->from, pipe[1], max);
-    if (n > 0)
-        stream_splice_out(way->to, pipe[0], n);
+    int ends[2];
+    if (pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0)
+        return no_pipe;
+    (void)fcntl(ends[1], F_SETPIPE_SZ, RELAY_TURN_BYTES);
+    return (struct relay_pipe){.out = ends[0], .in = ends[1]};
+}
+
+static void pipe_close(struct relay_pipe *pipe)
+{
+    if (pipe->in >= 0) {
+        close(pipe->out);
+        close(pipe->in);
+    }
+    *pipe = no_pipe;
+}
+
+void relay_room_init(struct relay_room *room)
+{
+    *room = (struct relay_room){
+        .scratch = malloc(RELAY_CHUNK), .pipe = pipe_make(), .spare = pipe_make()};
+    if (room->scratch == NULL)
+        abort();
+    for (size_t i = 0; i < RELAY_PIPES; i++)
+        room->kept[i] = no_pipe;
+}
+
+void relay_room_end(struct relay_room *room)
+{
+    free(room->scratch);
+    pipe_close(&room->pipe);
+    pipe_close(&room->spare);
+    for (size_t i = 0; i < RELAY_PIPES; i++)
+        assert(room->kept[i].in < 0);
+}
+
+/* The way keeps the room's pipe, and the room gets another. False: too many do, or there is no
+ * other.
+ */
+static bool keep_pipe(struct relay_way *way, struct relay_room *room)
+{
+    uint8_t at = 0;
+    while (at < RELAY_PIPES && room->kept[at].in >= 0)
+        at++;
+    if (at == RELAY_PIPES)
+        return false;
+    struct relay_pipe next = room->spare.in >= 0 ? room->spare : pipe_make();
+    room->spare = no_pipe;
+    if (next.in < 0)
+        return false;
+    room->kept[at] = room->pipe;
+    room->pipe = next;
+    way->kept = at + 1;
+    return true;
+}
+
+static void return_pipe(struct relay_way *way, struct relay_room *room)
+{
+    struct relay_pipe *kept = &room->kept[way->kept - 1];
+    if (room->spare.in < 0)
+        room->spare = *kept;
+    else
+        pipe_close(kept);
+    *kept = no_pipe;
+    way->kept = 0;
+}
+
+/* What is in the way's pipe goes on, or to `out` when that cannot be. */
+static void empty_pipe(struct relay_way *way, struct relay_room *room, bool at_once)
+{
+    const int pipe = room->kept[way->kept - 1].out;
+    if (!at_once)
+        stream_splice_out(way->to, pipe);
+    if (at_once || way->to->deaf)
+        stream_unpipe(way->to, pipe);
+    if (way->to->piped == 0)
+        return_pipe(way, room);
+}
+
+static void end_pipe(struct relay_way *way, struct relay_room *room)
+{
+    if (way->kept == 0)
+        return;
+    if (way->to->piped > 0) {
+        empty_pipe(way, room, true);
+        return;
+    }
+    pipe_close(
+        &room->kept[way->kept - 1]); /* with what its stream, which is closed, did not take */
+    way->kept = 0;
+}
+
+void relay_end(struct relay *relay, struct relay_room *room)
+{
+    end_pipe(&relay->up, room);
+    end_pipe(&relay->down, room);
+}
+
+/* ---- turns ---- */
+
+static size_t splice_some(struct relay_way *way, struct relay_room *room, size_t max)
+{
+    size_t n = stream_splice_in(way->from, room->pipe.in, max);
+    if (n == 0)
+        return 0;
+    const int pipe = room->pipe.out;
+    way->to->piped = (uint32_t)n;
+    stream_splice_out(way->to, pipe);
+    if (way->to->piped > 0 && (way->to->deaf || !keep_pipe(way, room)))
+        stream_unpipe(way->to, pipe);
     return n;
 }
 
 static bool can_splice(const struct relay_way *way, const struct relay_room *room)
 {
-    return room->pipe[0] >= 0 && way->from->tls == NULL && way->to->tls == NULL;
+    return room->pipe.in >= 0 && way->from->tls == NULL && way->to->tls == NULL;
 }
 
-static size_t pump(struct relay_way *way, const struct relay_room *room)
+static size_t pump(struct relay_way *way, struct relay_room *room)
 {
     size_t moved = move_backlog(way), spliced = 0;
     const bool was_bulk = way->bulk;
-    while (way->to->out.len == 0 && moved < RELAY_TURN_BYTES && !way->to->deaf) {
-        size_t n = way->bulk ? splice_some(way, room->pipe, RELAY_TURN_BYTES - moved)
+    while (!stream_is_sending(way->to) && moved < RELAY_TURN_BYTES && !way->to->deaf) {
+        size_t n = way->bulk ? splice_some(way, room, RELAY_TURN_BYTES - moved)
                              : copy_some(way, room->scratch);
         if (n == 0)
             break;
@@ -89,25 +202,26 @@ static bool close_is_the_fin(const struct relay_way *way, const struct relay_way
     return back->done && way->to->eof && way->to->tls == NULL;
 }
 
-static size_t turn_way(struct relay_way *way, const struct relay_way *back,
-                       const struct relay_room *room)
+static size_t turn_way(struct relay_way *way, const struct relay_way *back, struct relay_room *room)
 {
     if (way->done)
         return 0;
-    size_t waiting = way->to->out.len;
+    size_t waiting = way->to->out.len + way->to->piped;
+    if (way->kept != 0)
+        empty_pipe(way, room, false);
     stream_flush(way->to);
-    size_t moved = waiting - way->to->out.len;
+    size_t moved = waiting - way->to->out.len - way->to->piped;
     if (way->to->deaf) {
         end_way(way);
         return moved;
     }
     if (way->held)
         return moved + stream_fill(way->from, RELAY_CHUNK);
-    if (way->to->out.len == 0)
+    if (!stream_is_sending(way->to))
         moved += pump(way, room);
     if (way->to->deaf) {
         end_way(way);
-    } else if ((way->from->eof || way->from->broken) && way->to->out.len == 0) {
+    } else if ((way->from->eof || way->from->broken) && !stream_is_sending(way->to)) {
         /* A reset is passed on by whoever closes the streams: after it no FIN. */
         if (!way->from->broken && !close_is_the_fin(way, back))
             stream_finish(way->to);
@@ -128,7 +242,7 @@ static void note_end(struct relay *relay)
         relay->ended_first = RELAY_UPSTREAM;
 }
 
-size_t relay_turn(struct relay *relay, const struct relay_room *room)
+size_t relay_turn(struct relay *relay, struct relay_room *room)
 {
     size_t moved = turn_way(&relay->up, &relay->down, room);
     note_end(relay);
@@ -152,5 +266,5 @@ bool relay_reads(const struct relay *relay, const struct stream *stream)
         return false;
     if (way->held)
         return way->from->in.len < RELAY_CHUNK;
-    return way->to->out.len == 0;
+    return !stream_is_sending(way->to);
 }

@@ -6,7 +6,9 @@
  * passed on, each way by itself; what was read is delivered before either. The FIN of the way that
  * ends last is left to the close. A turn moves a bounded amount, so that one bulk flow leaves room
  * for the others of its loop. A way that fills a chunk is bulk: it goes on through a pipe, without
- * being copied, until it runs dry. Knows nothing of sessions, policies or timers.
+ * being copied, until it runs dry. What the receiver does not take stays in the pipe, which is then
+ * that way's until it is empty; when too many are, it is read back. Knows nothing of sessions,
+ * policies or timers.
  *
  * Ownership: borrows the streams. Thread: the loop's. Failure: `broken` of a stream, which ends the
  * relay once the tail is delivered.
@@ -20,6 +22,7 @@ enum {
     RELAY_CHUNK = 64 << 10,
     RELAY_TURN_BYTES = 256 << 10,
     RELAY_BULK_LEAST = 16 << 10, /* a turn that moves less ends being bulk */
+    RELAY_PIPES = 16,            /* that ways may keep, each for as long as its receiver wants */
 };
 
 struct relay_way {
@@ -27,6 +30,7 @@ struct relay_way {
     uint64_t bytes; /* taken from `from` for delivery */
     bool held;      /* what arrives stays in from->in (bounded by RELAY_CHUNK) until released */
     bool bulk;      /* goes through the pipe */
+    uint8_t kept;   /* 1 + the number of the pipe that holds some of it; 0: none */
     bool done;
 };
 
@@ -40,14 +44,27 @@ struct relay {
 /* What the streams have in `in` is the first to be carried. */
 void relay_init(struct relay *relay, struct stream *client, struct stream *upstream);
 
-/* What relays of one thread share; between two turns there is nothing in it. */
-struct relay_room {
-    char *scratch; /* RELAY_CHUNK bytes */
-    int pipe[2];   /* non-blocking, best of RELAY_TURN_BYTES; or -1: everything is copied */
+struct relay_pipe {
+    int out, in; /* -1: there is none */
 };
 
+/* What relays of one thread share; between two turns there is nothing in `scratch` and `pipe`. */
+struct relay_room {
+    char *scratch;                       /* RELAY_CHUNK bytes */
+    struct relay_pipe pipe;              /* of RELAY_TURN_BYTES; none: everything is copied */
+    struct relay_pipe spare;             /* empty, too */
+    struct relay_pipe kept[RELAY_PIPES]; /* by ways */
+};
+
+void relay_room_init(struct relay_room *room);
+/* After all its relays have ended. */
+void relay_room_end(struct relay_room *room);
+
 /* Moves what can be moved now. Returns how many bytes moved; look at relay_is_over() afterwards. */
-size_t relay_turn(struct relay *relay, const struct relay_room *room);
+size_t relay_turn(struct relay *relay, struct relay_room *room);
+
+/* It goes no further: what its ways keep in pipes becomes `out` of the streams that are open. */
+void relay_end(struct relay *relay, struct relay_room *room);
 
 /* The client's bytes may go on from here (after a hello was judged). */
 void relay_release(struct relay_way *way);

@@ -146,35 +146,35 @@ static size_t write_some(struct stream *stream, struct str bytes, int flags)
     return done;
 }
 
-static void keep_piped(struct stream *stream, int pipe, size_t len)
+void stream_unpipe(struct stream *stream, int pipe)
 {
-    while (len > 0) {
-        ssize_t n = read(pipe, buf_room(&stream->out, len), len);
+    while (stream->piped > 0) {
+        ssize_t n = read(pipe, buf_room(&stream->out, stream->piped), stream->piped);
         if (n < 0 && errno == EINTR)
             continue;
-        assert(n > 0); /* it was put there just now */
+        assert(n > 0); /* it was put there and counted */
         buf_added(&stream->out, (size_t)n);
-        len -= (size_t)n;
+        stream->piped -= (uint32_t)n;
     }
+    if (stream->deaf)
+        buf_free(&stream->out);
 }
 
-void stream_splice_out(struct stream *stream, int pipe, size_t len)
+void stream_splice_out(struct stream *stream, int pipe)
 {
     assert(stream->tls == NULL && stream->out.len == 0);
     /* Again after a short one, until the kernel says that there is no more room: only then does the
      * loop have something to wait for. */
-    while (len > 0 && stream->writable && !stream->deaf) {
-        ssize_t n = splice(pipe, NULL, stream->fd, NULL, len, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+    while (stream->piped > 0 && stream->writable && !stream->deaf) {
+        ssize_t n =
+            splice(pipe, NULL, stream->fd, NULL, stream->piped, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
         if (n >= 0)
-            len -= (size_t)n;
+            stream->piped -= (uint32_t)n;
         else if (errno == EAGAIN || errno == EWOULDBLOCK)
             stream->writable = false;
         else if (errno != EINTR)
             stream->deaf = true;
     }
-    keep_piped(stream, pipe, len);
-    if (stream->deaf)
-        buf_free(&stream->out);
 }
 
 void stream_flush(struct stream *stream)
@@ -188,6 +188,7 @@ void stream_flush(struct stream *stream)
 static void send_with(struct stream *stream, struct str bytes, int flags)
 {
     size_t done = 0;
+    assert(stream->piped == 0);
     stream_flush(stream);
     if (stream->out.len == 0)
         done = write_some(stream, bytes, flags);
@@ -207,7 +208,7 @@ void stream_send_last(struct stream *stream, struct str bytes)
 
 void stream_finish(struct stream *stream)
 {
-    assert(stream->out.len == 0);
+    assert(!stream_is_sending(stream));
     if (stream->fin_sent || stream->deaf)
         return;
     if (stream->tls != NULL) {
@@ -226,7 +227,7 @@ int stream_interest(const struct stream *stream, bool reading)
     if (stream->broken)
         return 0;
     const bool sending =
-        stream->out.len > 0 || stream->finishing || (reading && stream->reply_owed);
+        stream_is_sending(stream) || stream->finishing || (reading && stream->reply_owed);
     return (reading && !stream->eof ? EV_READ : 0) | (sending ? EV_WRITE : 0);
 }
 

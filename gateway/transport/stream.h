@@ -21,6 +21,7 @@
 
 struct stream {
     int fd;
+    uint32_t piped; /* bytes that wait to be sent in a pipe of the relay's; then `out` is empty */
     bool readable,
         writable; /* as far as is known; false after EAGAIN until the loop says otherwise */
     bool eof;     /* the peer has sent its FIN */
@@ -53,9 +54,17 @@ size_t stream_read(struct stream *stream, void *p, size_t size);
 size_t stream_fill(struct stream *stream, size_t max);
 
 /* The same without copying: into `pipe`, which is empty, and out of it again. What the kernel does
- * not take is read into `out`, so that the pipe is empty again. Not with TLS. */
+ * not take stays there as `piped`; stream_unpipe() reads it into `out`, so that the pipe is empty
+ * again. Not with TLS. */
 size_t stream_splice_in(struct stream *stream, int pipe, size_t max);
-void stream_splice_out(struct stream *stream, int pipe, size_t len);
+void stream_splice_out(struct stream *stream, int pipe);
+void stream_unpipe(struct stream *stream, int pipe);
+
+/* Something waits until the kernel takes it. */
+static inline bool stream_is_sending(const struct stream *stream)
+{
+    return stream->out.len > 0 || stream->piped > 0;
+}
 
 /* Queues bytes, and hands to the kernel what it takes now. */
 void stream_send(struct stream *stream, struct str bytes);

@@ -21,9 +21,22 @@ struct tunnel {
     struct stream near_client, near_server;
     struct relay relay;
     struct relay_room room;
+    struct relay_pipe pipe; /* the room's, whether it is used or not */
+    bool reads_back;
     bool splices; /* from the first byte on, where otherwise only bulk does */
-    char scratch[RELAY_CHUNK];
 };
+
+static const struct relay_pipe no_pipe = {-1, -1};
+
+static size_t waiting_of(const struct stream *stream)
+{
+    return stream->out.len + stream->piped;
+}
+
+static size_t waiting(const struct tunnel *tunnel)
+{
+    return waiting_of(&tunnel->near_client);
+}
 
 static void tcp_pair(int *far, int *near)
 {
@@ -57,7 +70,9 @@ static int set_up(void **state)
     stream_init(&tunnel->near_client, near_client);
     stream_init(&tunnel->near_server, near_server);
     relay_init(&tunnel->relay, &tunnel->near_client, &tunnel->near_server);
-    tunnel->room = (struct relay_room){.scratch = tunnel->scratch, .pipe = {-1, -1}};
+    relay_room_init(&tunnel->room);
+    tunnel->pipe = tunnel->room.pipe;
+    tunnel->room.pipe = no_pipe;
     *state = tunnel;
     return 0;
 }
@@ -67,7 +82,19 @@ static int set_up_splicing(void **state)
     set_up(state);
     struct tunnel *tunnel = *state;
     tunnel->splices = true;
-    return pipe2(tunnel->room.pipe, O_NONBLOCK | O_CLOEXEC);
+    tunnel->room.pipe = tunnel->pipe;
+    return 0;
+}
+
+/* Other ways keep all the pipes that may be kept. */
+static int set_up_reading_back(void **state)
+{
+    set_up_splicing(state);
+    struct tunnel *tunnel = *state;
+    for (size_t i = 0; i < RELAY_PIPES; i++)
+        tunnel->room.kept[i].in = 0;
+    tunnel->reads_back = true;
+    return 0;
 }
 
 static int tear_down(void **state)
@@ -75,10 +102,12 @@ static int tear_down(void **state)
     struct tunnel *tunnel = *state;
     stream_close(&tunnel->near_client);
     stream_close(&tunnel->near_server);
-    if (tunnel->splices) {
-        close(tunnel->room.pipe[0]);
-        close(tunnel->room.pipe[1]);
-    }
+    relay_end(&tunnel->relay, &tunnel->room);
+    for (size_t i = 0; tunnel->reads_back && i < RELAY_PIPES; i++)
+        tunnel->room.kept[i] = no_pipe;
+    if (!tunnel->splices)
+        tunnel->room.pipe = tunnel->pipe;
+    relay_room_end(&tunnel->room);
     if (tunnel->client >= 0)
         close(tunnel->client);
     if (tunnel->server >= 0)
@@ -87,14 +116,14 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* One turn; what is left of it is never in the pipe, which the next tunnel uses. */
+/* One turn; what is left of it is never in the pipe that the next tunnel uses. */
 static size_t turn_relay(struct tunnel *tunnel)
 {
     int piped = 0;
     tunnel->relay.up.bulk = tunnel->relay.down.bulk = tunnel->splices;
     size_t moved = relay_turn(&tunnel->relay, &tunnel->room);
     if (tunnel->splices)
-        assert_int_equal(ioctl(tunnel->room.pipe[0], FIONREAD, &piped), 0);
+        assert_int_equal(ioctl(tunnel->room.pipe.out, FIONREAD, &piped), 0);
     assert_int_equal(piped, 0);
     return moved;
 }
@@ -277,16 +306,16 @@ static void slow_reader_holds_the_server_back(void **state)
     make_tight(tunnel->server);
     fcntl(tunnel->server, F_SETFL, O_NONBLOCK);
     /* A pause of the sender alone may be TCP's own, for an acknowledgement. */
-    for (int quiet = 0, i = 0; quiet < 20 && i < 60000; i++) {
+    for (int quiet = 0, i = 0; (quiet < 20 || waiting(tunnel) == 0) && i < 60000; i++) {
         ssize_t n = send(tunnel->server, block, sizeof(block), 0);
         sent += n > 0 ? (size_t)n : 0;
-        quiet = n > 0 || tunnel->near_client.out.len == 0 ? 0 : quiet + 1;
+        quiet = n > 0 || waiting(tunnel) == 0 ? 0 : quiet + 1;
         turn(tunnel, 1);
-        assert_true(tunnel->near_client.out.len <=
-                    (tunnel->splices ? RELAY_TURN_BYTES : RELAY_CHUNK));
+        assert_true(waiting(tunnel) <= (tunnel->splices ? RELAY_TURN_BYTES : RELAY_CHUNK));
         assert_true(sent < (size_t)64 << 20);
     }
-    assert_true(tunnel->near_client.out.len > 0);
+    assert_true(waiting(tunnel) > 0);
+    assert_int_equal(tunnel->near_client.piped > 0, tunnel->splices && !tunnel->reads_back);
     assert_false(relay_reads(&tunnel->relay, &tunnel->near_server));
     size_t got = 0;
     for (int i = 0; i < 20000 && got < sent; i++) {
@@ -296,6 +325,7 @@ static void slow_reader_holds_the_server_back(void **state)
     }
     assert_int_equal(got, sent);
     assert_null(tunnel->near_client.out.data);
+    assert_int_equal(tunnel->relay.down.kept, 0);
 }
 
 /* M13: one turn moves a bounded amount, however much there is. */
@@ -372,7 +402,7 @@ static void cut_sends_lose_nothing(void **state)
 static void bulk_is_what_fills_a_chunk(void **state)
 {
     struct tunnel *tunnel = *state;
-    assert_int_equal(pipe2(tunnel->room.pipe, O_NONBLOCK | O_CLOEXEC), 0);
+    tunnel->room.pipe = tunnel->pipe;
     size_t said = 0, heard = 0;
     for (int i = 0; i < 2000 && !tunnel->relay.up.bulk; i++) {
         for (size_t n = 1; n > 0; said += n)
@@ -393,16 +423,53 @@ static void bulk_is_what_fills_a_chunk(void **state)
     }
     assert_int_equal(heard, said);
     assert_false(tunnel->relay.up.bulk);
-    close(tunnel->room.pipe[0]);
-    close(tunnel->room.pipe[1]);
+    tunnel->room.pipe = no_pipe;
+}
+
+/* A tunnel that is ended from outside: what its ways keep is sent like anything else. */
+static void what_an_ended_relay_keeps_can_still_be_sent(void **state)
+{
+    struct tunnel *tunnel = *state;
+    size_t said = 0, heard = 0;
+    make_tight(tunnel->near_server.fd);
+    for (int i = 0; i < 60000 && waiting_of(&tunnel->near_server) == 0; i++) {
+        said += send_pattern(tunnel->client, said, SIZE_MAX);
+        turn(tunnel, 1);
+    }
+    assert_true(stream_is_sending(&tunnel->near_server));
+    const uint64_t taken = tunnel->relay.up.bytes;
+    relay_end(&tunnel->relay, &tunnel->room);
+    assert_int_equal(tunnel->near_server.piped, 0);
+    for (int i = 0; i < 60000 && heard < taken; i++) {
+        heard += hear_pattern(tunnel->server, heard);
+        stream_ready(&tunnel->near_server, EV_WRITE);
+        stream_flush(&tunnel->near_server);
+    }
+    assert_int_equal(heard, taken);
+}
+
+/* The stream was closed first: nobody is left whom it could be sent to. */
+static void what_an_ended_relay_keeps_for_nobody_is_dropped(void **state)
+{
+    struct tunnel *tunnel = *state;
+    size_t said = 0;
+    make_tight(tunnel->near_server.fd);
+    for (int i = 0; i < 60000 && waiting_of(&tunnel->near_server) == 0; i++) {
+        said += send_pattern(tunnel->client, said, SIZE_MAX);
+        turn(tunnel, 1);
+    }
+    stream_close(&tunnel->near_server);
+    relay_end(&tunnel->relay, &tunnel->room);
+    assert_false(stream_is_sending(&tunnel->near_server));
 }
 
 int main(void)
 {
-#define TEST(name)                                                 \
-    cmocka_unit_test_setup_teardown(name, set_up, tear_down),      \
-    {                                                              \
-#name " (spliced)", name, set_up_splicing, tear_down, NULL \
+#define TEST(name)                                                                \
+    cmocka_unit_test_setup_teardown(name, set_up, tear_down),                     \
+        {#name " (spliced)", name, set_up_splicing, tear_down, NULL},             \
+    {                                                                             \
+#name " (spliced, read back)", name, set_up_reading_back, tear_down, NULL \
     }
     const struct CMUnitTest tests[] = {
         TEST(carries_both_ways),
@@ -415,6 +482,8 @@ int main(void)
         TEST(a_turn_is_bounded),
         TEST(a_held_way_keeps_what_comes),
         TEST(cut_sends_lose_nothing),
+        TEST(what_an_ended_relay_keeps_can_still_be_sent),
+        TEST(what_an_ended_relay_keeps_for_nobody_is_dropped),
         cmocka_unit_test_setup_teardown(bulk_is_what_fills_a_chunk, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
