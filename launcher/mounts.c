@@ -206,6 +206,15 @@ static int carry_out(const struct fence_plan *plan, size_t index, const struct s
     return attach(tree, target);
 }
 
+/* The sandbox's /dev and /proc have less in them than the host's. What is not there needs no wall.
+ */
+static bool is_not_there(const struct fence_step *step)
+{
+    struct stat st;
+    return (path_within(step->path, "/dev") || path_within(step->path, "/proc")) &&
+           lstat(step->path, &st) != 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
 static int take_source(const struct fence_step *step, struct source *source)
 {
     autoclose int place = open_place(step->path);
@@ -274,7 +283,7 @@ int mounts_carry_out(void *context, const struct inside *inside, struct inside_g
         const struct fence_step *step = &plan->steps[i];
         sources[i].tree = -1;
         blanks = blanks || (step->act == FENCE_HIDDEN && step->type != PATH_DIR);
-        if (step->act != FENCE_WRITABLE && step->act != FENCE_VISIBLE)
+        if ((step->act != FENCE_WRITABLE && step->act != FENCE_VISIBLE) || is_not_there(step))
             continue;
         if (take_source(step, &sources[i]) != 0)
             return step_failed(step, err);
@@ -282,7 +291,7 @@ int mounts_carry_out(void *context, const struct inside *inside, struct inside_g
     if (blanks && put_up_blanks(err) != 0)
         return -1;
     for (size_t i = 0; i < plan->count; i++)
-        if (carry_out(plan, i, &sources[i], inside) != 0)
+        if (!is_not_there(&plan->steps[i]) && carry_out(plan, i, &sources[i], inside) != 0)
             return step_failed(&plan->steps[i], err);
     if (blanks && umount2(blanks_dir, DETACH) != 0)
         return srt_err_set(err, "the tmpfs for hidden files cannot be detached: %s",

@@ -140,16 +140,55 @@ static void defer_led(struct build *build, enum fence_verb verb, struct path_pla
     build->led_count = count;
 }
 
+/* A name in /proc that is one process's, and another's, or nobody's, inside. */
+static bool is_of_process(const char *path)
+{
+    return strncmp(path, "/proc/", 6) == 0 && path[6] >= '0' && path[6] <= '9';
+}
+
+/* The sandbox has a /proc of its own, whose writable parts are the kernel's: nobody's to give. */
+static bool is_taken(struct build *build, enum fence_verb verb, const struct path_place *place,
+                     const char *absolute, const char *setting)
+{
+    if (verb != FENCE_ALLOW_WRITE || !path_within(place->path, "/proc"))
+        return false;
+    if (path_within(absolute, "/proc"))
+        WARNING(build, "%s: the sandbox has a /proc of its own, so the entry gives nothing",
+                setting);
+    return true;
+}
+
+static int refuse_process(struct build *build, const char *path, const char *setting)
+{
+    return srt_err_set(build->err,
+                       "%s: %s is of a process outside, and the sandbox has a /proc of its own, "
+                       "without such processes; leave the entry out",
+                       setting, path);
+}
+
+static int resolve(struct build *build, const char *absolute, const char *setting,
+                   struct path_place *place)
+{
+    if (path_resolve(absolute, place, build->err) == 0)
+        return 0;
+    struct srt_err cause = *build->err;
+    return srt_err_set(build->err, "%s: %.900s", setting, cause.text);
+}
+
 static int add_place(struct build *build, enum fence_verb verb, const char *absolute,
                      const char *setting)
 {
     struct path_place place;
-    if (path_resolve(absolute, &place, build->err) != 0) {
-        struct srt_err cause = *build->err;
-        return srt_err_set(build->err, "%s: %.900s", setting, cause.text);
-    }
+    if (resolve(build, absolute, setting, &place) != 0)
+        return -1;
     int result = 0;
     bool denies = verb_denies(verb);
+    if (is_taken(build, verb, &place, absolute, setting) || is_of_process(place.path)) {
+        if (denies && path_within(absolute, "/proc"))
+            result = refuse_process(build, place.path, setting);
+        path_place_free(&place);
+        return result;
+    }
     if (denies)
         for (size_t i = 0; i < place.link_count; i++)
             fence_add(build->fence, FENCE_KEEP, place.links[i], PATH_SYMLINK, setting);
@@ -179,12 +218,18 @@ struct glob {
     enum fence_verb verb;
     const char *pattern, *setting;
     size_t matches;
+    char *of_process; /* the first match of that kind */
 };
 
 static bool on_glob_entry(void *context, const struct tree_entry *entry)
 {
     struct glob *glob = context;
     bool matches = path_glob_match(glob->pattern, entry->relative);
+    if (is_of_process(entry->path)) {
+        if (matches && glob->of_process == NULL)
+            glob->of_process = strdup(entry->path);
+        return !matches && glob->of_process == NULL;
+    }
     if (entry->type == PATH_UNREADABLE) {
         /* Something below may match and cannot be seen: then all of it is taken as matching. */
         if (verb_denies(glob->verb))
@@ -208,7 +253,7 @@ static int add_glob_below(struct build *build, enum fence_verb verb, const char 
                           const char *pattern, const char *setting)
 {
     struct path_place place;
-    if (path_resolve(base, &place, build->err) != 0)
+    if (resolve(build, base, setting, &place) != 0)
         return -1;
     struct glob glob = {.build = build, .verb = verb, .pattern = pattern, .setting = setting};
     int result = 0;
@@ -223,6 +268,16 @@ static int add_glob_below(struct build *build, enum fence_verb verb, const char 
                             "%s: %s is too large to be searched for \"%s\" within %d s; begin the "
                             "pattern with a narrower directory",
                             setting, place.path, pattern, SEARCH_MS / 1000);
+        if (result == 0 && glob.of_process != NULL && verb_denies(verb))
+            result = refuse_process(build, glob.of_process, setting);
+        free(glob.of_process);
+        if (result == 0 && verb == FENCE_ALLOW_WRITE && glob.matches == 0 &&
+            !path_glob_match(pattern, ""))
+            WARNING(
+                build,
+                "%s: \"%s\" matches nothing that is there now, so the entry gives nothing; name "
+                "the directory to write in",
+                setting, pattern);
         DETAIL(build, "%s: \"%s\" below %s matches %zu names now", setting, pattern, place.path,
                glob.matches);
     } else if (place.type == PATH_UNREADABLE && verb_denies(verb)) {
@@ -268,6 +323,19 @@ static int add_glob(struct build *build, enum fence_verb verb, const char *name,
     return 0;
 }
 
+/* What shells expand and settings do not. Such a name is possible, but hardly ever meant. */
+static void warn_about_words(struct build *build, const struct settings_text *item)
+{
+    const char *text = item->text, *brace = strchr(text, '{');
+    bool home_of_other = text[0] == '~' && text[1] != '\0' && text[1] != '/';
+    bool list = brace != NULL && strchr(brace, ',') != NULL && strchr(brace, '}') != NULL;
+    if (!item->literal && (home_of_other || list || text[0] == '!' || strchr(text, '$') != NULL))
+        WARNING(build,
+                "%s: no such name as \"%s\"; ~USER, $, {,} and ! have no meaning in settings, only "
+                "~ and the globs * ? [ ] **",
+                item->setting, text);
+}
+
 static int add_entry(struct build *build, enum fence_verb verb, const struct settings_text *item)
 {
     autofree char *absolute =
@@ -278,6 +346,8 @@ static int add_entry(struct build *build, enum fence_verb verb, const struct set
     }
     struct stat st;
     bool exists = lstat(absolute, &st) == 0;
+    if (!exists)
+        warn_about_words(build, item);
     if (!item->literal && path_is_glob(item->text)) {
         if (exists && add_place(build, verb, absolute, item->setting) != 0)
             return -1;

@@ -4,10 +4,12 @@
 #include "launcher/refusals.h"
 #include "srt/cleanup.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -131,6 +133,42 @@ static void end(struct watch *watch, int result)
     watch->ended = true;
 }
 
+/* Whoever hides the directories of programs hears that a program is not there. */
+static bool say_what_hides(const struct watch *watch, const char *program)
+{
+    struct path_place place;
+    autofree char *absolute = realpath(program, NULL);
+    if (absolute == NULL || access(program, X_OK) != 0 || path_resolve(absolute, &place, NULL) != 0)
+        return false;
+    struct fence_view view = fence_view(watch->run->law->fence, place.path);
+    if (view.readable)
+        fprintf(stderr,
+                "srt-launch: %s is there, but not what runs it: an interpreter, or the system's "
+                "loader\n",
+                program);
+    else
+        fprintf(stderr, "srt-launch: %s is hidden by %s\n", place.path, view.read_setting);
+    path_place_free(&place);
+    return true;
+}
+
+static void say_why_missing(const struct watch *watch, const char *word)
+{
+    if (strchr(word, '/') != NULL) {
+        say_what_hides(watch, word);
+        return;
+    }
+    const char *list = getenv("PATH");
+    autofree char *path = strdup(list != NULL ? list : "/usr/bin:/bin");
+    assert(path != NULL);
+    char *rest = path;
+    for (const char *dir; (dir = strsep(&rest, ":")) != NULL;) {
+        autofree char *program = path_join(dir[0] != '\0' ? dir : ".", word);
+        if (say_what_hides(watch, program))
+            return;
+    }
+}
+
 static int not_run(const struct watch *watch, int error)
 {
     const char *word = watch->run->job->argv[0];
@@ -139,6 +177,8 @@ static int not_run(const struct watch *watch, int error)
     if (missing && strpbrk(word, " \t;|&") != NULL)
         say("the whole command line was one word; to have it run by a shell, use: srt-launch -c "
             "'...'");
+    else if (missing)
+        say_why_missing(watch, word);
     return missing ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }
 

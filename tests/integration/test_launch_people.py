@@ -94,6 +94,9 @@ class Faults(Launch):
                 ({"denyRead": ["locked"], "allowRead": ["loop"]}, "filesystem.allowRead[0]", "too many symbolic links"),
                 ({"allowWrite": [long]}, "filesystem.allowWrite[0]", "File name too long"),
                 ({"denyRead": ["."], "allowWrite": []}, "filesystem.denyRead[0]", "the working directory"),
+                ({"denyRead": ["no", "/proc/self/environ"]}, "filesystem.denyRead[1]", "of a process outside"),
+                ({"denyRead": ["/proc/*/environ"]}, "filesystem.denyRead[0]", "of a process outside"),
+                ({"denyWrite": ["loop/*.c"]}, "filesystem.denyWrite[0]", "too many symbolic links"),
                 ({"allowWrite": [""]}, "filesystem.allowWrite[0]", "must not be empty"),
                 ({"allowWrite": [7]}, "filesystem.allowWrite[0]", "must be")]
         if not self.account and os.geteuid() == 0:  # root's own searching sees it, what builds the mounts does not
@@ -109,6 +112,39 @@ class Faults(Launch):
                 self.assertIn(text, result.stderr)
                 self.assertNotIn("bwrap:", result.stderr)
         self.assertFalse(os.path.exists(os.path.join(self.work, "ran")))
+
+    def test_U13_entries_that_give_nothing_are_said_by_their_setting(self):
+        own = "has a /proc of its own"
+        for filesystem, setting, text in (
+                ({"allowWrite": [".", "/proc"]}, "filesystem.allowWrite[1]", own),
+                ({"allowWrite": [".", "/proc/sys/kernel"]}, "filesystem.allowWrite[1]", own),
+                ({"allowWrite": [".", "/proc/self"]}, "filesystem.allowWrite[1]", own),
+                ({"allowWrite": [".", "*.d"]}, "filesystem.allowWrite[1]", "matches nothing"),
+                ({"denyRead": ["~root/.ssh"]}, "filesystem.denyRead[0]", "no meaning in settings"),
+                ({"denyRead": ["a", "$HOME/.ssh"]}, "filesystem.denyRead[1]", "no meaning in settings"),
+                ({"denyWrite": ["{a,b}"]}, "filesystem.denyWrite[0]", "no meaning in settings")):
+            self.filesystem = {"denyRead": [], "allowWrite": ["."], "denyWrite": [], **filesystem}
+            with self.subTest(filesystem=str(filesystem)):
+                result = self.assertRan(self.run_in("/bin/sh", "-c", "(: >> /proc/sys/kernel/core_pattern) 2>/dev/null && echo OPENED; touch ran"))
+                self.assertIn(f"warning: {setting}: ", result.stderr)
+                self.assertIn(text, result.stderr)
+                self.assertNotIn("OPENED", result.stdout)
+        self.write("$HOME", "")
+        self.filesystem = {"denyRead": ["$HOME", {"path": "{a,b}", "literal": True}, "/dev/tty*", "/dev/kvm"],
+                           "allowWrite": [".", "/dev/null", "/dev/stdout"], "denyWrite": ["/proc/**"]}
+        self.assertEqual(self.assertRan(self.run_in("/bin/true")).stderr, "")
+
+    def test_U13_a_program_that_is_hidden_is_not_just_missing(self):
+        self.write("bin/tool", "#!/nowhere/sh\n")
+        os.chmod(os.path.join(self.work, "bin/tool"), 0o755)
+        for hidden, word, text in ((["/usr/bin", "/bin"], "env", "is hidden by filesystem.denyRead[0]"),
+                                   (["bin"], "bin/tool", "/bin/tool is hidden by filesystem.denyRead[0]"),
+                                   ([], "bin/tool", "is there, but not what runs it")):
+            self.filesystem["denyRead"] = hidden
+            result = self.run_in(word)
+            self.assertEqual(result.returncode, 127, result.stderr)
+            self.assertIn(f"{word}: command not found\n", result.stderr)
+            self.assertIn(text, result.stderr)
 
     def test_U20_a_project_cannot_give_itself_rights(self):
         """Only the file that is named, or the user's own, counts; no variable of the environment switches the fence off."""
