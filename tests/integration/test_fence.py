@@ -118,6 +118,37 @@ class Reads(Fence):
             self.filesystem["denyRead"] = [name]
             self.assertEqual(self.sh("cat real/s lnk/s").stdout, "")
 
+    @unittest.skipIf(os.geteuid() != 0, "mounts need root")
+    def test_F34_machine_whose_directories_are_links(self):
+        """As on machines whose system is read-only: /home, /opt and /tmp lead into /var."""
+        root = os.path.join(self.top, "root")
+        os.mkdir(root)
+        uid = self.account.pw_uid if self.account else 0
+        self.filesystem = {"denyRead": ["~/.ssh", "/var/home/u/key", "/opt/secret"], "denyWrite": ["/tmp/kept", "/home/u/work/no"],
+                           "allowRead": ["/var/opt/secret/shown"], "allowWrite": ["/home/u/work", "/var/opt/tool", "/tmp"]}
+        settings = self.settings()
+        seen = " ".join(f"{where}/u/.ssh/id {where}/u/key" for where in ("/home", "/var/home"))
+        inside = f"""
+            cat {seen}; for o in /opt /var/opt; do cat $o/secret/file; cat $o/secret/shown; echo x > $o/tool/f && echo wrote; echo x > $o/f; done
+            for h in /home /var/home; do echo x > $h/u/work/f && echo wrote; echo x > $h/u/work/no/f; echo x > $h/u/f; echo x > $h/u/work/.bashrc; done
+            for t in /tmp /var/tmp; do echo x > $t/f && echo wrote; echo x > $t/kept/f; done
+            echo x > $TMPDIR/f && echo wrote; rm /home; mv /var/home/u/work /var/home/u/other; echo end"""
+        script = f"""
+            mount --make-rprivate / && mount -t tmpfs x {root} && cd {root} && mkdir -p usr etc dev proc sys run old programs var/home/u/work/no \
+                var/home/u/.ssh var/opt/secret var/opt/tool var/tmp/kept && ln -s var/home home && ln -s var/opt opt && ln -s var/tmp tmp &&
+            for d in bin sbin lib lib64 lib32; do [ -L /$d ] && ln -s usr/$d $d; done
+            for f in var/home/u/.ssh/id var/home/u/key var/opt/secret/file var/opt/secret/shown; do echo "secret $f" > $f; done
+            mount --bind /usr usr && mount --bind /etc etc && mount --rbind /dev dev && mount --rbind /proc proc && mount --rbind /sys sys &&
+            mount --bind {self.programs} programs && cp {settings} settings.json && chmod 1777 var/tmp && chown -R {uid}:{uid} var/home/u var/opt/tool var/tmp/kept
+            pivot_root . old && cd /home/u/work && umount -l /old && exec setpriv --reuid {uid} --regid {uid} --clear-groups \
+                /programs/srt-launch -s /settings.json --egress none -- /bin/sh -c "$INSIDE" 2>/programs/said"""
+        result = subprocess.run(["unshare", "-m", "/bin/sh", "-c", script], cwd="/", capture_output=True, text=True, timeout=60,
+                                env=self.environment(INSIDE=inside, HOME="/home/u"))
+        with open(os.path.join(self.programs, "said")) as f:
+            said = f.read()
+        self.assertEqual(result.stdout.splitlines(), [*["secret var/opt/secret/shown", "wrote"] * 2, *["wrote"] * 5, "end"],
+                         result.stderr + said)
+
     def test_F35_links_into_what_is_hidden(self):
         self.write("run/x/stub", "nameserver 192.0.2.1\n")
         self.write("run/y", "secret")
@@ -682,6 +713,23 @@ class Places(Fence):
         self.assertRan(result)
         self.assertEqual(result.stdout, "")
         self.assertEqual(result.stderr.count("Permission denied"), 2)
+
+    def test_F19_three_hundred_repositories_and_hundreds_of_hidden_files(self):
+        for i in range(300):
+            self.write(f"repos/{i}/.git/hooks/pre-commit", "old")
+            self.write(f"repos/{i}/.git/config", "old")
+            self.write(f"repos/{i}/.git/HEAD", "ref: refs/heads/main\n")
+            self.write(f"repos/{i}/.env", "secret")
+        self.filesystem["denyRead"] = ["**/.env", *[f"~/secrets/{i}" for i in range(400)]]
+        for i in range(0, 400, 2):
+            os.makedirs(os.path.join(self.home, f"secrets/{i}"))
+            self.own(self.home)
+        with open(os.path.join(self.home, "secrets/398/key"), "w") as f:
+            f.write("secret")
+        result = self.attack("for i in 0 7 299; do cat repos/$i/.env; echo x >> repos/$i/.git/config; echo x > repos/$i/.git/hooks/pre-commit;"
+                             " rn repos/$i/.git repos/$i/git; done; cat ~/secrets/398/key; ls ~/secrets/398; echo x > ~/secrets/399; echo end")
+        self.assertEqual(result.stdout, "end\n", result.stderr)
+        self.assertEqual(self.assertRan(self.run_in("/bin/true")).stderr, "")
 
     def test_F20_very_many_directories(self):
         for i in range(40):

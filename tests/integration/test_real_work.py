@@ -110,6 +110,18 @@ class Work(Launch):
                            " build/launcher/srt-launch --version && build/gateway/srt-gateway --version", env=env)
         self.assertRegex(out, r"(?s)srt-launch \d.*srt-gateway \d")
 
+    def test_cargo(self):
+        """Built, tested and run without a network; its own directory is not writable, as nobody has allowed that."""
+        self.need("cargo", "cc")
+        self.write("src/main.rs", "mod answer;\nfn main() { println!(\"{}\", answer::answer()); }\n")
+        self.write("src/answer.rs", "pub fn answer() -> u32 { 42 }\n#[test]\nfn right() { assert_eq!(answer(), 42); }\n")
+        self.write("Cargo.toml", "[package]\nname = \"asked\"\nversion = \"0.1.0\"\nedition = \"2021\"\n")
+        self.write("build.rs", "fn main() { std::fs::write(std::path::Path::new(&std::env::var(\"OUT_DIR\").unwrap()).join(\"made\"), \"x\").unwrap(); }\n")
+        out = self.work_in("cargo build --offline -q && cargo test --offline -q && cargo run --offline -q && cargo new --offline -q --vcs none other &&"
+                           " cd other && cargo run --offline -q && ls -A && rm -rf ../target && cargo clean")
+        self.assertIn("1 passed", out)
+        self.assertIn("42\nHello, world!\n", out)
+
     def test_a_venv_with_pip(self):
         if subprocess.run(["/usr/bin/python3", "-c", "import ensurepip"], capture_output=True).returncode != 0:
             self.skipTest("python3 here makes no environments with pip")
