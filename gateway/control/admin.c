@@ -1,6 +1,7 @@
 #include "control/admin.h"
 
 #include "config/file.h"
+#include "control/tail.h"
 #include "filters/guard.h"
 #include "srt/cleanup.h"
 #include "srt/must.h"
@@ -10,7 +11,6 @@
 #include <ev.h>
 #include <inttypes.h>
 #include <openssl/crypto.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <sys/queue.h>
 
@@ -19,7 +19,6 @@ enum {
     HEAD_MAX = 16 << 10,
     TOKEN_FILE_MAX = 4096,
     STREAM_MAX = 4 << 20, /* unsent bytes of an event stream; what does not fit is counted */
-    EVENTS_MAX = 4 << 20, /* lines between the writer's thread and the control loop */
 };
 static const double request_within_s = 10;
 static const double linger_s = 2;
@@ -63,15 +62,7 @@ struct admin {
     TAILQ_HEAD(, admin_client) clients;
     size_t client_count, stream_count;
     struct http_request request; /* too big for the stack */
-    bool observing;
-    ev_async lines_wake;
-
-    pthread_mutex_t lock;                 /* what follows is shared with the audit writer */
-    char *decisions[ADMIN_DECISIONS_MAX]; /* a ring */
-    size_t decision_next, decision_count;
-    bool streaming;
-    struct json lines; /* not yet given to the streams */
-    uint64_t lines_missed;
+    struct tail *tail;           /* of the audit log */
 };
 
 /* ---- connections ---- */
@@ -82,12 +73,8 @@ static void free_client(struct admin_client *client)
     ev_io_stop(admin->gateway->loop, &client->io);
     ev_timer_stop(admin->gateway->loop, &client->deadline);
     close(client->fd);
-    if (client->state == CLIENT_STREAMING && --admin->stream_count == 0) {
-        pthread_mutex_lock(&admin->lock);
-        admin->streaming = false;
-        json_free(&admin->lines);
-        pthread_mutex_unlock(&admin->lock);
-    }
+    if (client->state == CLIENT_STREAMING && --admin->stream_count == 0)
+        tail_follow(admin->tail, false);
     TAILQ_REMOVE(&admin->clients, client, link);
     admin->client_count--;
     json_free(&client->in);
@@ -364,38 +351,6 @@ static void on_deadline(struct ev_loop *loop, ev_timer *timer, int events)
 
 /* ---- lines of the audit log ---- */
 
-static bool is_decision(struct str line)
-{
-    static const char kind[] = "\"kind\":\"decision\"";
-    size_t head = line.len < 128 ? line.len : 128; /* schema, ts and seq stand before it */
-    return memmem(line.p, head, kind, sizeof(kind) - 1) != NULL;
-}
-
-/* On the audit writer's thread. */
-static void on_line(void *arg, struct str line)
-{
-    struct admin *admin = arg;
-    pthread_mutex_lock(&admin->lock);
-    if (is_decision(line)) {
-        char **place = &admin->decisions[admin->decision_next];
-        free(*place);
-        *place = must(malloc(line.len));
-        memcpy(*place, line.p, line.len - 1);
-        (*place)[line.len - 1] = '\0'; /* in place of the newline */
-        admin->decision_next = (admin->decision_next + 1) % ADMIN_DECISIONS_MAX;
-        if (admin->decision_count < ADMIN_DECISIONS_MAX)
-            admin->decision_count++;
-    }
-    if (admin->streaming) {
-        if (admin->lines.len < EVENTS_MAX)
-            json_append(&admin->lines, line);
-        else
-            admin->lines_missed++;
-        ev_async_send(admin->gateway->loop, &admin->lines_wake);
-    }
-    pthread_mutex_unlock(&admin->lock);
-}
-
 static void put_events(struct admin_client *client, struct str lines, uint64_t missed)
 {
     client->missed += missed;
@@ -420,27 +375,17 @@ static void put_events(struct admin_client *client, struct str lines, uint64_t m
     }
 }
 
-static void on_lines(struct ev_loop *loop, ev_async *async, int events)
+static void on_lines(void *arg, struct str lines, uint64_t missed)
 {
-    struct admin *admin = async->data;
-    (void)loop;
-    (void)events;
-    pthread_mutex_lock(&admin->lock);
-    struct json lines = admin->lines;
-    uint64_t missed = admin->lines_missed;
-    admin->lines = (struct json){0};
-    admin->lines_missed = 0;
-    pthread_mutex_unlock(&admin->lock);
-
+    struct admin *admin = arg;
     struct admin_client *client = TAILQ_FIRST(&admin->clients), *next;
     for (; client != NULL; client = next) {
         next = TAILQ_NEXT(client, link);
         if (client->state != CLIENT_STREAMING)
             continue;
-        put_events(client, (struct str){lines.data, lines.len}, missed);
+        put_events(client, lines, missed);
         (void)flush(client);
     }
-    json_free(&lines);
 }
 
 bool admin_has_streams(const struct admin *admin)
@@ -479,22 +424,13 @@ void admin_stream(struct admin_client *client)
     json_append(&client->out, STR("\r\n: the audit log as it is written\n\n"));
     client->state = CLIENT_STREAMING;
     admin->stream_count++;
-    pthread_mutex_lock(&admin->lock);
-    admin->streaming = true;
-    pthread_mutex_unlock(&admin->lock);
+    tail_follow(admin->tail, true);
     watch_client(client);
 }
 
 void admin_write_decisions(const struct admin_client *client, size_t last, struct json *out)
 {
-    struct admin *admin = client->admin;
-    pthread_mutex_lock(&admin->lock);
-    size_t count = last < admin->decision_count ? last : admin->decision_count;
-    for (size_t i = count; i > 0; i--) {
-        size_t at = (admin->decision_next + ADMIN_DECISIONS_MAX - i) % ADMIN_DECISIONS_MAX;
-        json_raw(out, NULL, str_of(admin->decisions[at]));
-    }
-    pthread_mutex_unlock(&admin->lock);
+    tail_write_decisions(client->admin->tail, last, out);
 }
 
 /* ---- coming in ---- */
@@ -580,10 +516,9 @@ struct admin *admin_create(struct gateway *gateway)
     struct admin *admin = must(calloc(1, sizeof(*admin)));
     admin->gateway = gateway;
     TAILQ_INIT(&admin->clients);
-    pthread_mutex_init(&admin->lock, NULL);
+    admin->tail = tail_create(gateway->loop, on_lines, admin);
     ev_timer_init(&admin->accept_pause, on_accept_again, 1., 0.);
-    ev_async_init(&admin->lines_wake, on_lines);
-    admin->accept_pause.data = admin->lines_wake.data = admin;
+    admin->accept_pause.data = admin;
     return admin;
 }
 
@@ -600,15 +535,12 @@ void admin_listen(struct admin *admin, struct listener *listener)
     door->acceptable.data = admin;
     for (size_t i = 0; i < admin->door_count; i++)
         ev_io_start(admin->gateway->loop, &admin->doors[i].acceptable);
-    if (!admin->observing) {
-        admin->observing = true;
-        ev_async_start(admin->gateway->loop, &admin->lines_wake);
-        audit_observe(admin->gateway->audit, on_line, admin);
-    }
+    tail_observe(admin->tail, admin->gateway->audit);
 }
 
 void admin_pause(struct admin *admin, bool paused)
 {
+    ev_timer_stop(admin->gateway->loop, &admin->accept_pause); /* it would end this one */
     for (size_t i = 0; i < admin->door_count; i++) {
         if (paused)
             ev_io_stop(admin->gateway->loop, &admin->doors[i].acceptable);
@@ -622,7 +554,6 @@ void admin_retire(struct admin *admin)
 {
     struct admin_client *client = TAILQ_FIRST(&admin->clients), *next;
     admin_pause(admin, true);
-    ev_timer_stop(admin->gateway->loop, &admin->accept_pause);
     for (size_t i = 0; i < admin->door_count; i++) {
         listener_release(admin->doors[i].listener);
         admin->doors[i].listener = NULL;
@@ -669,10 +600,6 @@ void admin_free(struct admin *admin)
     if (admin == NULL)
         return;
     struct ev_loop *loop = admin->gateway->loop;
-    if (admin->observing) {
-        audit_observe(admin->gateway->audit, NULL, NULL);
-        ev_async_stop(loop, &admin->lines_wake);
-    }
     struct admin_client *client = TAILQ_FIRST(&admin->clients), *next;
     for (; client != NULL; client = next) {
         next = TAILQ_NEXT(client, link);
@@ -683,10 +610,7 @@ void admin_free(struct admin *admin)
         listener_close(admin->doors[i].listener);
     }
     ev_timer_stop(loop, &admin->accept_pause);
-    for (size_t i = 0; i < ADMIN_DECISIONS_MAX; i++)
-        free(admin->decisions[i]);
-    json_free(&admin->lines);
-    pthread_mutex_destroy(&admin->lock);
+    tail_free(admin->tail);
     free(admin->doors);
     free(admin);
 }

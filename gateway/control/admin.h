@@ -4,8 +4,7 @@
  * One request a connection. Reading is open to whoever reaches the socket; what changes something
  * needs, over TCP, the token of admin-token-file, and is recorded. A Host that is no loopback name
  * is refused over TCP, so that no web page can reach it through a name of its own.
- * control/admin_routes.c holds the answers. Ownership: the gateway's. Thread: control loop, but for
- * the audit log's lines, which come on its writer's thread.
+ * control/admin_routes.c holds the answers. Ownership: the gateway's. Thread: control loop.
  */
 #ifndef CONTROL_ADMIN_H
 #define CONTROL_ADMIN_H
@@ -72,7 +71,5 @@ struct gateway *admin_gateway(const struct admin_client *client);
 
 /* The last decisions, oldest first, as elements of the array at hand. */
 void admin_write_decisions(const struct admin_client *client, size_t last, struct json *out);
-
-enum { ADMIN_DECISIONS_MAX = 1000 };
 
 #endif
