@@ -1,7 +1,7 @@
 /*
  * block-list: names from files of millions.
  *
- * A name costs its bytes and at most 17 more: a rule would cost a cache line. Every suffix of a
+ * A name costs its bytes and at most 17 more: a rule would cost 32. Every suffix of a
  * name is hashed in one pass from its end (filters/secret_hash.h).
  */
 #include "config/value.h"

@@ -52,22 +52,6 @@ static uint64_t hash_cidr(const struct index *index, const struct cidr *range)
     return hash;
 }
 
-static uint64_t hash_rule(const struct index *index, const struct rule *rule)
-{
-    if (rule->host == RULE_CIDR)
-        return hash_cidr(index, &rule->cidr);
-    struct str name = rule_name(rule);
-    uint64_t hash = 0;
-    for (size_t i = name.len; i > 0; i--)
-        hash = hash_add(index, hash, (unsigned char)name.p[i - 1]);
-    return hash_add(index, hash, rule->host == RULE_NAME ? KEY_NAME : KEY_BELOW);
-}
-
-static bool same_cidr(const struct cidr *a, const struct cidr *b)
-{
-    return a->len == b->len && addr_eq(&a->base, &b->base);
-}
-
 /* The host part of a rule, which is what look-ups compare. */
 struct key {
     enum rule_host host;
@@ -75,10 +59,25 @@ struct key {
     struct cidr cidr; /* RULE_CIDR */
 };
 
+static uint64_t hash_key(const struct index *index, const struct key *key)
+{
+    uint64_t hash = 0;
+    if (key->host == RULE_CIDR)
+        return hash_cidr(index, &key->cidr);
+    for (size_t i = key->name.len; i > 0; i--)
+        hash = hash_add(index, hash, (unsigned char)key->name.p[i - 1]);
+    return hash_add(index, hash, key->host == RULE_NAME ? KEY_NAME : KEY_BELOW);
+}
+
+static bool same_cidr(const struct cidr *a, const struct cidr *b)
+{
+    return a->len == b->len && addr_eq(&a->base, &b->base);
+}
+
 static struct key key_of(const struct rule *rule)
 {
     if (rule->host == RULE_CIDR)
-        return (struct key){.host = RULE_CIDR, .cidr = rule->cidr};
+        return (struct key){.host = RULE_CIDR, .cidr = rule_cidr(rule)};
     return (struct key){.host = rule->host, .name = rule_name(rule)};
 }
 
@@ -86,8 +85,10 @@ static bool has_host(const struct rule *rule, const struct key *key)
 {
     if (rule->host != key->host)
         return false;
-    if (key->host == RULE_CIDR)
-        return same_cidr(&rule->cidr, &key->cidr);
+    if (key->host == RULE_CIDR) {
+        const struct cidr range = rule_cidr(rule);
+        return same_cidr(&range, &key->cidr);
+    }
     return str_eq(rule_name(rule), key->name);
 }
 
@@ -130,12 +131,12 @@ static void insert(struct index *index, struct rule *rule)
         prepend(index, rule, &index->any);
         return;
     }
-    if (rule->host == RULE_CIDR)
-        note_length(index, &rule->cidr);
-    else if (rule->host == RULE_BELOW)
-        note_labels(index, rule_name(rule));
     struct key key = key_of(rule);
-    uint64_t hash = hash_rule(index, rule);
+    if (key.host == RULE_CIDR)
+        note_length(index, &key.cidr);
+    else if (key.host == RULE_BELOW)
+        note_labels(index, key.name);
+    uint64_t hash = hash_key(index, &key);
     struct index_bucket *bucket = home_of(index, hash);
     size_t way;
     while ((way = way_for(index, bucket, tag_of(hash), &key)) == INDEX_WAYS) {

@@ -24,7 +24,7 @@ warn(const struct lint *lint, const struct rule *rule, const char *format, ...)
     va_start(args, format);
     vsnprintf(message, sizeof(message), format, args);
     va_end(args);
-    struct place place = {rule->origin->file, rule->number, 0};
+    struct place place = {rule_origin(rule)->file, rule->number, 0};
     faults_add(lint->faults, FAULT_WARNING, place, "rule `%s = %.200s`: %s", rule_key(rule),
                rule->text, message);
 }
@@ -34,8 +34,8 @@ warn(const struct lint *lint, const struct rule *rule, const char *format, ...)
 /* Fronts of `rule` that `of` leaves out. */
 static bool fronts_within(const struct rule *rule, const struct rule *of)
 {
-    uint32_t fronts = rule->extra != NULL ? rule->extra->fronts : 0;
-    uint32_t outer = of->extra != NULL ? of->extra->fronts : 0;
+    uint32_t fronts = rule_extra(rule) != NULL ? rule_extra(rule)->fronts : 0;
+    uint32_t outer = rule_extra(of) != NULL ? rule_extra(of)->fronts : 0;
     return outer == 0 || (fronts != 0 && (fronts & ~outer) == 0);
 }
 
@@ -44,8 +44,8 @@ static bool beats(const struct rule *deny, const struct rule *allow)
 {
     return deny->effect == RULE_DENY && deny->scope == RULE_REQUESTS &&
            deny->mode == RULE_ENFORCE && !rule_needs_clear(deny) &&
-           (deny->extra == NULL || deny->extra->until == 0) && rule_ports_within(allow, deny) &&
-           fronts_within(allow, deny);
+           (rule_extra(deny) == NULL || rule_extra(deny)->until == 0) &&
+           rule_ports_within(allow, deny) && fronts_within(allow, deny);
 }
 
 /* A request that only just fits the host of a rule, so that what the index finds for it covers all.
@@ -56,7 +56,7 @@ static struct target least_target(const struct rule *rule)
     struct str name = target.is_addr || rule->host == RULE_ANY ? STR("") : rule_name(rule);
     const char *label = rule->host == RULE_BELOW && name.len + 2 <= NAME_MAX_LEN ? "a." : "";
     if (target.is_addr)
-        target.addr = rule->cidr.base;
+        target.addr = rule_cidr(rule).base;
     else
         target.name.len = (uint8_t)snprintf(target.name.text, sizeof(target.name.text), "%s%.*s",
                                             label, STR_ARG(name));
@@ -74,7 +74,7 @@ static bool host_covers(const struct rule *outer, const struct rule *rule)
     case RULE_NAME:
         return rule->host == RULE_NAME;
     case RULE_CIDR:
-        return rule->host == RULE_CIDR && outer->cidr.len <= rule->cidr.len;
+        return rule->host == RULE_CIDR && rule_cidr(outer).len <= rule_cidr(rule).len;
     }
     return false;
 }
@@ -159,7 +159,7 @@ static void lint_wildcard(const struct lint *lint, const struct rule *rule)
 static bool guard_denies(const struct lint *lint, const struct rule *range, enum addr_class *class)
 {
     static const struct guard_host nowhere;
-    struct target target = {.is_addr = true, .port = 443, .addr = range->cidr.base};
+    struct target target = {.is_addr = true, .port = 443, .addr = rule_cidr(range).base};
     struct ruling ruling = {.policy = lint->policy, .allow = range, .now = lint->now};
     *class = guard_check(&nowhere, &ruling, &target, &target.addr).class;
     return *class != ADDR_PUBLIC && *class != ADDR_DENIED;
@@ -170,7 +170,8 @@ static void lint_addresses(const struct lint *lint, const struct rule *rule)
     enum addr_class class;
     if (rule->effect != RULE_ALLOW || rule->host != RULE_CIDR)
         return;
-    if (addr_classify(&rule->cidr.base) == ADDR_METADATA)
+    const struct cidr range = rule_cidr(rule);
+    if (addr_classify(&range.base) == ADDR_METADATA)
         warn(lint, rule, "it opens a cloud metadata address, where credentials are to be had");
     else if (rule->scope == RULE_REQUESTS && !rule_is_literal(rule) &&
              guard_denies(lint, rule, &class))
@@ -185,8 +186,8 @@ static void lint_addresses(const struct lint *lint, const struct rule *rule)
 
 static void lint_to(const struct lint *lint, const struct rule *rule)
 {
-    for (size_t i = 0; rule_has_to(rule) && i < rule->extra->to_count; i++)
-        if (rule->extra->to[i].len == 0)
+    for (size_t i = 0; rule_has_to(rule) && i < rule_extra(rule)->to_count; i++)
+        if (rule_extra(rule)->to[i].len == 0)
             warn(lint, rule, "its to= makes an exception for every address, loopback included");
 }
 
@@ -194,7 +195,7 @@ static void lint_rules(struct lint *lint)
 {
     for (size_t i = 0; i < policy_rule_count(lint->policy); i++) {
         const struct rule *rule = policy_rule_at(lint->policy, i);
-        if (rule->origin->inherited)
+        if (rule_origin(rule)->inherited)
             continue;
         lint_addresses(lint, rule);
         if (rule->scope != RULE_REQUESTS)

@@ -118,9 +118,9 @@ static enum fit rule_fit(const struct rule *rule, const struct question *questio
         return FIT_NOT;
     if (!rule_needs_clear(rule))
         return FIT_WHOLLY;
-    const char *glob = rule->extra->path;
+    const char *glob = rule_extra(rule)->path;
     bool method_fits = question->method.p != NULL && rule_has_method(rule, question->method);
-    if (rule->extra->methods == NULL)
+    if (rule_extra(rule)->methods == NULL)
         method_fits = true;
     if (glob != NULL && question->path.p == NULL)
         return FIT_NOT;

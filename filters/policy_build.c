@@ -31,7 +31,7 @@ static void plan(struct builder *builder, size_t rules, size_t bytes)
 static void begin(struct builder *builder)
 {
     assert(builder->rules < UINT32_MAX);
-    /* A rule is a cache line, and is to lie in one. */
+    /* A rule is half a cache line, and is to lie in one. */
     builder->policy->rules = index_memory((builder->rules + 1) * sizeof(struct rule));
     builder->policy->texts = index_memory(builder->bytes + 1);
     builder->text = builder->policy->texts;
@@ -124,9 +124,9 @@ static void unknown_upstream(struct builder *builder, const struct gateway_confi
     autofree const char **names = must(calloc(all->upstream_count + 1, sizeof(*names)));
     for (size_t i = 0; i < all->upstream_count; i++)
         names[i] = all->upstreams[i].name;
-    const char *nearest = nearest_word(rule->extra->via, names);
+    const char *nearest = nearest_word(rule_extra(rule)->via, names);
     faults_add(builder->faults, FAULT_ERROR, place,
-               "rule `%.200s`: there is no [upstream %s]%s%s%s", rule->text, rule->extra->via,
+               "rule `%.200s`: there is no [upstream %s]%s%s%s", rule->text, rule_extra(rule)->via,
                nearest != NULL ? "; did you mean `" : "", nearest != NULL ? nearest : "",
                nearest != NULL ? "`?" : "");
 }
@@ -135,7 +135,7 @@ static void unknown_upstream(struct builder *builder, const struct gateway_confi
 static void route_rule(struct builder *builder, const struct gateway_config *all,
                        const struct rule *rule, struct place place)
 {
-    struct rule_extra *extra = rule->extra;
+    struct rule_extra *extra = rule_extra(rule);
     const struct config_upstream *upstream = builder->policy->upstream;
     if (extra == NULL)
         return;

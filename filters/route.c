@@ -86,7 +86,7 @@ const struct config_upstream *route_choose(const struct decision *decision,
                                            const struct target *target)
 {
     const struct ruling *ruling = &decision->ruling;
-    const struct rule_extra *extra = ruling->allow != NULL ? ruling->allow->extra : NULL;
+    const struct rule_extra *extra = ruling->allow != NULL ? rule_extra(ruling->allow) : NULL;
     if (ruling->policy == NULL || stays_here(target))
         return NULL;
     if (extra != NULL && extra->via != NULL)

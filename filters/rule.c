@@ -1,5 +1,7 @@
 #include "filters/rule.h"
 
+#include "config/value.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
@@ -16,12 +18,21 @@ const char *front_word(enum front front)
     return front_words[front];
 }
 
+struct cidr rule_cidr(const struct rule *rule)
+{
+    struct cidr range;
+    const bool read = rule->host == RULE_CIDR && value_range(rule_name(rule), &range);
+    assert(read); /* as it was when the rule was parsed */
+    return range;
+}
+
 void rule_free(struct rule *rule)
 {
-    struct rule_extra *gone = rule->extra;
-    rule->extra = NULL;
+    struct rule_extra *gone = rule_extra(rule);
     if (gone == NULL)
         return;
+    rule->rest.origin = gone->origin;
+    rule->has_extra = false;
     for (size_t i = 0; i < gone->method_count; i++)
         free(gone->methods[i]);
     free(gone->methods);
@@ -49,8 +60,8 @@ const char *rule_id(const struct rule *rule, char out[RULE_ID_MAX])
 {
     char digits[12], *first = digits + sizeof(digits);
     size_t len = 0;
-    if (rule->extra != NULL && rule->extra->id != NULL) {
-        append_id(out, &len, RULE_ID_MAX - 1, str_of(rule->extra->id));
+    if (rule_extra(rule) != NULL && rule_extra(rule)->id != NULL) {
+        append_id(out, &len, RULE_ID_MAX - 1, str_of(rule_extra(rule)->id));
         return out;
     }
     uint32_t rest = rule->number;
@@ -58,16 +69,16 @@ const char *rule_id(const struct rule *rule, char out[RULE_ID_MAX])
         *--first = (char)('0' + rest % 10);
         rest /= 10;
     } while (rest > 0);
-    append_id(out, &len, RULE_ID_MAX - 16, str_of(rule->origin->prefix));
+    append_id(out, &len, RULE_ID_MAX - 16, str_of(rule_origin(rule)->prefix));
     append_id(out, &len, RULE_ID_MAX - 1,
               (struct str){first, (size_t)(digits + sizeof(digits) - first)});
-    append_id(out, &len, RULE_ID_MAX - 1, str_of(rule->origin->suffix));
+    append_id(out, &len, RULE_ID_MAX - 1, str_of(rule_origin(rule)->suffix));
     return out;
 }
 
 const char *rule_reason(const struct rule *rule)
 {
-    return rule->extra != NULL ? rule->extra->reason : NULL;
+    return rule_extra(rule) != NULL ? rule_extra(rule)->reason : NULL;
 }
 
 const char *rule_key(const struct rule *rule)
@@ -80,7 +91,10 @@ const char *rule_key(const struct rule *rule)
 
 bool rule_is_literal(const struct rule *rule)
 {
-    return rule->host == RULE_CIDR && rule->cidr.len == (rule->cidr.base.family == 4 ? 32 : 128);
+    if (rule->host != RULE_CIDR)
+        return false;
+    const struct cidr range = rule_cidr(rule);
+    return range.len == (range.base.family == 4 ? 32 : 128);
 }
 
 /* The ports of a rule as ranges; returns how many. */
@@ -98,8 +112,8 @@ static size_t port_ranges(const struct rule *rule, const struct port_range **ran
         *ranges = &rule->range;
         return 1;
     case RULE_PORTS_LIST:
-        *ranges = rule->extra->ports;
-        return rule->extra->port_count;
+        *ranges = rule_extra(rule)->ports;
+        return rule_extra(rule)->port_count;
     }
     return 0;
 }
@@ -134,41 +148,43 @@ bool rule_ports_within(const struct rule *rule, const struct rule *of)
 
 bool rule_has_front(const struct rule *rule, enum front front)
 {
-    return rule->extra == NULL || rule->extra->fronts == 0 ||
-           (rule->extra->fronts & (1u << front)) != 0;
+    return rule_extra(rule) == NULL || rule_extra(rule)->fronts == 0 ||
+           (rule_extra(rule)->fronts & (1u << front)) != 0;
 }
 
 bool rule_has_method(const struct rule *rule, struct str method)
 {
-    if (rule->extra == NULL || rule->extra->methods == NULL)
+    if (rule_extra(rule) == NULL || rule_extra(rule)->methods == NULL)
         return true;
-    for (size_t i = 0; i < rule->extra->method_count; i++)
-        if (str_eq(method, str_of(rule->extra->methods[i])))
+    for (size_t i = 0; i < rule_extra(rule)->method_count; i++)
+        if (str_eq(method, str_of(rule_extra(rule)->methods[i])))
             return true;
     return false;
 }
 
 bool rule_expired(const struct rule *rule, int64_t now)
 {
-    return rule->extra != NULL && rule->extra->until != 0 && now >= rule->extra->until;
+    return rule_extra(rule) != NULL && rule_extra(rule)->until != 0 &&
+           now >= rule_extra(rule)->until;
 }
 
 bool rule_needs_clear(const struct rule *rule)
 {
-    return rule->extra != NULL && (rule->extra->methods != NULL || rule->extra->path != NULL);
+    return rule_extra(rule) != NULL &&
+           (rule_extra(rule)->methods != NULL || rule_extra(rule)->path != NULL);
 }
 
 bool rule_has_to(const struct rule *rule)
 {
-    return rule->extra != NULL && rule->extra->to != NULL;
+    return rule_extra(rule) != NULL && rule_extra(rule)->to != NULL;
 }
 
 bool rule_to_contains(const struct rule *rule, const struct addr *addr)
 {
     if (!rule_has_to(rule))
         return true;
-    for (size_t i = 0; i < rule->extra->to_count; i++)
-        if (cidr_contains(&rule->extra->to[i], addr))
+    for (size_t i = 0; i < rule_extra(rule)->to_count; i++)
+        if (cidr_contains(&rule_extra(rule)->to[i], addr))
             return true;
     return false;
 }

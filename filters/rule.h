@@ -2,10 +2,11 @@
  * One RULE of INTERFACE 1.3 (docs/configuration.md "Rules"): a value (rule.c), and how
  * it is read from text (rule_parse.c).
  *
- * A policy may hold a million of these, so what is rare lives in `extra`, the default id is made
- * when it is asked for, and a name that was written canonically is a view into the text.
+ * A policy may hold a million of these, and every sandbox brings some, so what is rare lives in
+ * `extra`, the default id is made when it is asked for, a name that was written canonically is a
+ * view into the text, and an address is read from there when it is asked for.
  *
- * Ownership: `text` and `origin` are borrowed from the policy and outlive the rule; the rule owns
+ * Ownership: text and origin are borrowed from the policy and outlive the rule; the rule owns
  * `extra`: rule_free(). Thread: built on one thread, then
  * constant. Failure: faults at the given place; a public-suffix wildcard is an error, a private one
  * a warning.
@@ -54,6 +55,7 @@ struct rule_origin {
 
 /* What most rules do not have. */
 struct rule_extra {
+    const struct rule_origin *origin;
     char *name;               /* in canonical form, where the text does not spell it so */
     struct port_range *ports; /* RULE_PORTS_LIST */
     size_t port_count;
@@ -70,37 +72,52 @@ struct rule_extra {
     char *reason;                           /* or NULL */
 };
 
+enum { RULE_NAME_AT_BITS = 12 };
+
 struct rule {
     const char *text; /* as written, for explain and diffs */
-    const struct rule_origin *origin;
-    struct rule_extra *extra; /* NULL = none of it */
     union {
-        struct {             /* RULE_NAME: the name; RULE_BELOW: x. See rule_name() */
-            uint16_t offset; /* in the text */
-            uint8_t len;
-        } name;
-        struct cidr cidr; /* RULE_CIDR */
-    };
+        const struct rule_origin *origin; /* see rule_origin() */
+        struct rule_extra *extra;         /* see rule_extra() */
+    } rest;
     struct port_range range; /* RULE_PORTS_RANGE */
     uint32_t number;         /* of its line in the file, or of its entry in a list of settings */
     uint32_t next;           /* filters/index: the next rule for this host */
-    enum rule_effect effect : 8;
-    enum rule_host host : 8;
-    enum rule_ports ports : 8;
-    enum rule_scope scope : 8;
-    enum rule_sni sni : 8;
-    enum rule_mode mode : 8;
+    unsigned name_at : RULE_NAME_AT_BITS; /* in the text: see rule_name() */
+    unsigned name_len : 8;
+    enum rule_effect effect : 1;
+    enum rule_host host : 2;
+    enum rule_ports ports : 2;
+    enum rule_scope scope : 2;
+    enum rule_sni sni : 2;
+    enum rule_mode mode : 2;
+    bool has_extra : 1;
 };
 
-_Static_assert(sizeof(struct rule) == 64, "one cache line");
+_Static_assert(sizeof(struct rule) == 32, "half a cache line");
 
-/* The canonical name of a RULE_NAME or RULE_BELOW; not NUL-terminated. */
+/* What the rule has of it; NULL = nothing. */
+static inline struct rule_extra *rule_extra(const struct rule *rule)
+{
+    return rule->has_extra ? rule->rest.extra : NULL;
+}
+
+static inline const struct rule_origin *rule_origin(const struct rule *rule)
+{
+    return rule->has_extra ? rule->rest.extra->origin : rule->rest.origin;
+}
+
+/* The canonical name of a RULE_NAME, or the x of a RULE_BELOW; of a RULE_CIDR what is written
+ * there. Not NUL-terminated. */
 static inline struct str rule_name(const struct rule *rule)
 {
-    const char *converted = rule->extra != NULL ? rule->extra->name : NULL;
-    const char *text = converted != NULL ? converted : rule->text + rule->name.offset;
-    return (struct str){text, rule->name.len};
+    const char *converted = rule->has_extra ? rule->rest.extra->name : NULL;
+    const char *text = converted != NULL ? converted : rule->text + rule->name_at;
+    return (struct str){text, rule->name_len};
 }
+
+/* Of a RULE_CIDR. */
+struct cidr rule_cidr(const struct rule *rule);
 
 /* Where a rule's text comes from decides what may be written and what a missing port means. */
 enum rule_dialect {

@@ -40,11 +40,20 @@ __attribute__((format(printf, 2, 3))) static bool fault(struct parser *parser, c
     return false;
 }
 
+static struct rule_extra *make_extra(struct rule *rule)
+{
+    if (rule->has_extra)
+        return rule->rest.extra;
+    struct rule_extra *made = must(calloc(1, sizeof(*made)));
+    made->origin = rule->rest.origin;
+    rule->rest.extra = made;
+    rule->has_extra = true;
+    return made;
+}
+
 static struct rule_extra *extra(struct parser *parser)
 {
-    if (parser->rule->extra == NULL)
-        parser->rule->extra = must(calloc(1, sizeof(*parser->rule->extra)));
-    return parser->rule->extra;
+    return make_extra(parser->rule);
 }
 
 /* The part of `rest` up to `separator` (or all of it); `rest` keeps what follows. False at the end.
@@ -129,11 +138,11 @@ static bool attribute_ports(struct parser *parser, struct str value)
     }
     extra(parser)->ports = must(calloc(MAX_LIST, sizeof(struct port_range)));
     while (next_part(&value, ',', &part)) {
-        if (rule->extra->port_count == MAX_LIST)
+        if (rule_extra(rule)->port_count == MAX_LIST)
             return fault(parser, "more than %d ports in one list", MAX_LIST);
-        if (!parse_port_range(parser, part, &rule->extra->ports[rule->extra->port_count]))
+        if (!parse_port_range(parser, part, &rule_extra(rule)->ports[rule_extra(rule)->port_count]))
             return false;
-        rule->extra->port_count++;
+        rule_extra(rule)->port_count++;
     }
     rule->ports = RULE_PORTS_LIST;
     return true;
@@ -158,6 +167,30 @@ static bool parse_cidr(struct parser *parser, struct str text, struct cidr *out)
                  STR_ARG(text));
 }
 
+/* `written` is a part of the rule's text; `name` what it means. */
+static void set_name(struct parser *parser, struct str written, struct str name)
+{
+    struct rule *rule = parser->rule;
+    const size_t at = (size_t)(written.p - rule->text);
+    const bool canonical = written.len >= name.len && memcmp(written.p, name.p, name.len) == 0;
+    assert(name.len <= UINT8_MAX);
+    rule->name_len = name.len & UINT8_MAX;
+    if (canonical && at < 1u << RULE_NAME_AT_BITS) /* a trailing dot makes no difference */
+        rule->name_at = at & ((1u << RULE_NAME_AT_BITS) - 1);
+    else
+        extra(parser)->name = keep(name);
+}
+
+static bool parse_addresses(struct parser *parser, struct str text)
+{
+    struct cidr range;
+    parser->rule->host = RULE_CIDR;
+    if (!parse_cidr(parser, text, &range))
+        return false;
+    set_name(parser, text, text);
+    return true;
+}
+
 static bool parse_bracketed(struct parser *parser, struct str text)
 {
     bool v6 = memchr(text.p, ':', text.len) != NULL;
@@ -165,24 +198,16 @@ static bool parse_bracketed(struct parser *parser, struct str text)
         return fault(parser, "brackets are for IPv6 addresses only");
     if (memchr(text.p, '%', text.len) != NULL)
         return fault(parser, "an IPv6 address in a rule has no zone");
-    parser->rule->host = RULE_CIDR;
-    return parse_cidr(parser, text, &parser->rule->cidr);
+    return parse_addresses(parser, text);
 }
 
 static bool parse_name(struct parser *parser, struct str text)
 {
-    struct rule *rule = parser->rule;
     struct name name;
     enum name_fault why = name_parse_idna(&name, text);
     if (why != NAME_OK)
         return fault(parser, "`%.*s` is not a host name: %s", STR_ARG(text), name_fault_text(why));
-    rule->name.len = name.len;
-    size_t offset = (size_t)(text.p - rule->text);
-    bool canonical = text.len >= name.len && memcmp(text.p, name.text, name.len) == 0;
-    if (canonical && offset <= UINT16_MAX) /* a trailing dot makes no difference */
-        rule->name.offset = (uint16_t)offset;
-    else
-        extra(parser)->name = keep(name_str(&name));
+    set_name(parser, text, name_str(&name));
     return true;
 }
 
@@ -243,8 +268,7 @@ static bool parse_host(struct parser *parser, struct str host)
     if (memchr(host.p, '*', host.len) != NULL)
         return fault(parser, "`*` stands alone or as the first label (`*.example.com`)");
     if (addr_parse(&addr, host) || memchr(host.p, '/', host.len) != NULL) {
-        rule->host = RULE_CIDR;
-        return parse_cidr(parser, host, &rule->cidr);
+        return parse_addresses(parser, host);
     }
     rule->host = RULE_NAME;
     return parse_name(parser, host);
@@ -582,19 +606,20 @@ static bool check_combination(struct parser *parser)
     const uint32_t opaque = (1u << FRONT_CONNECT) | (1u << FRONT_SOCKS5);
     if (rule->mode == RULE_ASK && rule->effect == RULE_DENY)
         return fault(parser, "mode=ask has no meaning in a deny rule");
-    if (has_seen(parser, "to") && rule->extra->to_count == 0)
+    if (has_seen(parser, "to") && rule_extra(rule)->to_count == 0)
         return fault(parser, "to= names no address");
     if (has_seen(parser, "to") && has_seen(parser, "via") &&
-        strcmp(rule->extra->via, "direct") != 0)
+        strcmp(rule_extra(rule)->via, "direct") != 0)
         return fault(parser, "to= cannot be kept with via=%s, where the name is resolved upstream",
-                     rule->extra->via);
+                     rule_extra(rule)->via);
     if (rule->host == RULE_CIDR && has_seen(parser, "to"))
         return fault(parser, "to= limits what a name may resolve to; this rule names addresses");
-    if (rule_needs_clear(rule) && rule->extra->fronts != 0 && (rule->extra->fronts & ~opaque) == 0)
+    if (rule_needs_clear(rule) && rule_extra(rule)->fronts != 0 &&
+        (rule_extra(rule)->fronts & ~opaque) == 0)
         return fault(parser, "method= and path= are never visible with front=%s",
-                     rule->extra->fronts == opaque                 ? "connect,socks5"
-                     : (rule->extra->fronts & 1u << FRONT_CONNECT) ? "connect"
-                                                                   : "socks5");
+                     rule_extra(rule)->fronts == opaque                 ? "connect,socks5"
+                     : (rule_extra(rule)->fronts & 1u << FRONT_CONNECT) ? "connect"
+                                                                        : "socks5");
     return true;
 }
 
@@ -634,7 +659,7 @@ static struct parser begin(struct rule *out, enum rule_effect effect, const char
                            const struct rule_origin *origin, uint32_t number, struct place place,
                            struct faults *faults)
 {
-    *out = (struct rule){.text = text, .origin = origin, .number = number, .effect = effect};
+    *out = (struct rule){.text = text, .rest.origin = origin, .number = number, .effect = effect};
     return (struct parser){.rule = out, .place = place, .faults = faults};
 }
 
@@ -653,14 +678,12 @@ bool rule_parse_address(struct rule *out, enum rule_effect effect, enum rule_sco
 {
     struct parser parser = begin(out, effect, text, origin, number, place, faults);
     out->scope = scope;
-    out->host = RULE_CIDR;
-    return finish(&parser, parse_cidr(&parser, str_of(text), &out->cidr));
+    return finish(&parser, parse_addresses(&parser, str_of(text)));
 }
 
 void rule_set_reason(struct rule *rule, const char *reason)
 {
-    if (rule->extra == NULL)
-        rule->extra = must(calloc(1, sizeof(*rule->extra)));
-    if (rule->extra->reason == NULL)
-        rule->extra->reason = must_copy(reason);
+    struct rule_extra *to = make_extra(rule);
+    if (to->reason == NULL)
+        to->reason = must_copy(reason);
 }

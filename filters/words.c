@@ -17,8 +17,8 @@ static void join_methods(const struct rule *rule, char *out, size_t size)
 {
     size_t len = 0;
     out[0] = '\0';
-    for (size_t i = 0; i < rule->extra->method_count && len < size; i++)
-        len += TEXT_JOIN(out + len, size - len, i > 0 ? ", " : NULL, rule->extra->methods[i]);
+    for (size_t i = 0; i < rule_extra(rule)->method_count && len < size; i++)
+        len += TEXT_JOIN(out + len, size - len, i > 0 ? ", " : NULL, rule_extra(rule)->methods[i]);
 }
 
 /* "rule build:12 of policy build" */

@@ -267,11 +267,11 @@ static void test_attributes_become_values(void **state)
     assert_true(str_eq(rule_name(&rule), STR("api.test")));
     assert_string_equal(rule_reason(&rule), "two  words, a=b");
     assert_string_equal(rule_id(&rule, id), "api");
-    assert_int_equal(rule.extra->until, 1896091200);
+    assert_int_equal(rule_extra(&rule)->until, 1896091200);
     assert_true(rule_has_port(&rule, 8010) && !rule_has_port(&rule, 443));
     assert_true(rule_has_front(&rule, FRONT_HTTP) && !rule_has_front(&rule, FRONT_CONNECT));
     assert_true(rule_has_method(&rule, STR("M-SEARCH")) && !rule_has_method(&rule, STR("POST")));
-    assert_int_equal(rule.extra->to_count, 3);
+    assert_int_equal(rule_extra(&rule)->to_count, 3);
     assert_int_equal(rule.sni, RULE_SNI_MATCH);
     assert_int_equal(rule.mode, RULE_REPORT);
     rule_free(&rule);
