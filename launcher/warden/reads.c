@@ -10,16 +10,40 @@
 
 enum { UPWARDS_MAX = 64 };
 
+static bool is_mask(const struct ward *ward, const struct statx *st)
+{
+    for (size_t i = 0; i < ward->mask_count; i++)
+        if (ward->masks[i] == st->stx_mnt_id)
+            return true;
+    return false;
+}
+
 /* Whether what is open lies on a mount that hides something, and the path of that place. */
 static bool is_hidden(const struct ward *ward, int fd, char path[PATH_MAX])
 {
     struct statx st;
-    if (statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &st) != 0)
+    return statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &st) == 0 && is_mask(ward, &st) &&
+           ward_path_of(ward, fd, path, PATH_MAX) > 0;
+}
+
+/* What most opens are: of something that is there, or that is missing in a directory that is, with
+ * nothing hidden in the way. One look or two tell, and nothing has to be opened. */
+static bool is_plain(struct call *call, int dir_fd, const char *path, uint64_t flags)
+{
+    struct statx st;
+    int nofollow = (flags & O_NOFOLLOW) != 0 ? AT_SYMLINK_NOFOLLOW : 0;
+    if (path[0] == '\0')
+        return true;
+    if (call_look(call, dir_fd, path, nofollow, &st))
+        return !is_mask(call->ward, &st);
+    char parent[PATH_MAX];
+    const char *slash = errno == ENOENT ? strrchr(path, '/') : NULL;
+    if (slash == NULL || slash == path || slash[1] == '\0')
         return false;
-    for (size_t i = 0; i < ward->mask_count; i++)
-        if (ward->masks[i] == st.stx_mnt_id)
-            return ward_path_of(ward, fd, path, PATH_MAX) > 0;
-    return false;
+    memcpy(parent, path, (size_t)(slash - path));
+    parent[slash - path] = '\0';
+    return call_look(call, dir_fd, parent, 0, &st) && S_ISDIR(st.stx_mode) &&
+           !is_mask(call->ward, &st);
 }
 
 static int look(int base, const char *path, uint64_t flags)
@@ -57,7 +81,7 @@ int64_t answer_reading(struct call *call, int dir_fd, uint64_t address, uint64_t
     char path[PATH_MAX], asked[PATH_MAX], place[PATH_MAX];
     int base; /* given back below, not closed: it may be kept for the next call */
     if (call->ward->mask_count == 0 || call_read_string(call, address, path, sizeof(path)) != 0 ||
-        !spot_base(call, dir_fd, path, &base))
+        is_plain(call, dir_fd, path, flags) || !spot_base(call, dir_fd, path, &base))
         return ANSWER_RUN_IT;
     memcpy(asked, path, strlen(path) + 1);
     const char *rest = "";
