@@ -7,6 +7,7 @@
 #include "launcher/bwrap.h"
 #include "launcher/connect.h"
 #include "launcher/control.h"
+#include "launcher/datagrams.h"
 #include "launcher/doctor.h"
 #include "launcher/egress.h"
 #include "launcher/environ.h"
@@ -377,10 +378,45 @@ static int prepare(struct launch *launch)
     return 0;
 }
 
-static unsigned syscall_options(const struct settings *settings)
+static void free_sockets(char ***list)
 {
+    for (size_t i = 0; *list != NULL && (*list)[i] != NULL; i++)
+        free((*list)[i]);
+    free(*list);
+}
+
+#define autofree_sockets __attribute__((cleanup(free_sockets)))
+
+/* Absolute; where links lead is looked at when something connects, as the service may come later.
+ */
+static char **list_sockets(const struct launch *launch)
+{
+    const struct settings_list *list = &launch->settings->network.allow_unix_sockets;
+    char **sockets = calloc(list->count + 1, sizeof(char *));
+    assert(sockets != NULL);
+    size_t count = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        sockets[count] = path_absolute(list->items[i].text, launch->cwd, launch->home, NULL);
+        count += sockets[count] != NULL;
+    }
+    return sockets;
+}
+
+static bool named_datagrams(const struct launch *launch)
+{
+    autofree_sockets char **sockets = list_sockets(launch);
+    for (size_t i = 0; named_sockets(launch->settings) && sockets[i] != NULL; i++)
+        if (datagrams_at(sockets[i]))
+            return true;
+    return false;
+}
+
+static unsigned syscall_options(const struct launch *launch)
+{
+    const struct settings *settings = launch->settings;
     return (settings->network.allow_all_unix_sockets ? SYSCALLS_UNIX_SOCKETS : 0u) |
            (named_sockets(settings) ? SYSCALLS_NAMED_SOCKETS : 0u) |
+           (named_datagrams(launch) ? SYSCALLS_NAMED_DATAGRAMS : 0u) |
            (settings->filesystem.deny_read.count + settings->credential_files_deny.count > 0
                 ? SYSCALLS_WATCH_READS
                 : 0u) |
@@ -398,7 +434,7 @@ static int dry_run(const struct launch *launch)
     for (size_t i = 0; launch->env[i] != NULL; i++)
         printf("  %s\n", launch->env[i]);
     puts("refused system calls:");
-    syscalls_print(syscall_options(launch->settings), stdout);
+    syscalls_print(syscall_options(launch), stdout);
     printf("way out: %s\n", !launch->way_out                 ? "none"
                             : launch->gateway_socket == NULL ? "127.0.0.1:3128, a private gateway"
                                                              : launch->gateway_socket);
@@ -446,30 +482,6 @@ static int open_way_out(struct launch *launch, struct bwrap *bwrap, struct egres
     if (egress_attach(egress, &options, gift.fds[0], &err) != 0)
         return fail("%s", err.text);
     return 0;
-}
-
-static void free_sockets(char ***list)
-{
-    for (size_t i = 0; *list != NULL && (*list)[i] != NULL; i++)
-        free((*list)[i]);
-    free(*list);
-}
-
-#define autofree_sockets __attribute__((cleanup(free_sockets)))
-
-/* Absolute; where links lead is looked at when something connects, as the service may come later.
- */
-static char **list_sockets(const struct launch *launch)
-{
-    const struct settings_list *list = &launch->settings->network.allow_unix_sockets;
-    char **sockets = calloc(list->count + 1, sizeof(char *));
-    assert(sockets != NULL);
-    size_t count = 0;
-    for (size_t i = 0; i < list->count; i++) {
-        sockets[count] = path_absolute(list->items[i].text, launch->cwd, launch->home, NULL);
-        count += sockets[count] != NULL;
-    }
-    return sockets;
 }
 
 /* Only the gateway knows where its files and sockets are. */
@@ -531,7 +543,7 @@ static int run_inside(struct launch *launch, struct bwrap *bwrap, struct egress 
     mode_t mask = umask(0);
     umask(mask);
     autofree char **roots = list_roots(&launch->plan);
-    struct stage_job job = {.syscalls = syscall_options(launch->settings),
+    struct stage_job job = {.syscalls = syscall_options(launch),
                             .ignored_signals = supervise_ignored_signals(),
                             .umask = mask,
                             /* In a mount namespace of its own making a caller's paths mean other

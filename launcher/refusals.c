@@ -120,7 +120,8 @@ static void socket_refused(struct violations *violations, const struct warden_re
 static void syscall_refused(struct violations *violations, const struct warden_report *report,
                             struct violation *violation)
 {
-    bool sockets = (report->unless & (SYSCALLS_UNIX_SOCKETS | SYSCALLS_NAMED_SOCKETS)) != 0;
+    bool sockets = (report->unless & (SYSCALLS_UNIX_SOCKETS | SYSCALLS_NAMED_SOCKETS |
+                                      SYSCALLS_NAMED_DATAGRAMS)) != 0;
     bool nested = (report->unless & SYSCALLS_NESTED_USERNS) != 0;
     autofree char *message =
         text("%s(%s) is refused in this sandbox", report->operation, report->path);

@@ -13,6 +13,7 @@
 #include <linux/capability.h>
 #include <linux/close_range.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
@@ -203,10 +204,38 @@ static void take_terminal(pid_t group)
     tcsetpgrp(STDIN_FILENO, group);
 }
 
+static bool send_listener(int sock, int listener)
+{
+    struct stage_message message = {.word = STAGE_LISTENER};
+    return fds_send(sock, &message, sizeof(message), &listener, listener >= 0 ? 1 : 0);
+}
+
+/* A process that shares our descriptors and not the filter that we are about to get, under which a
+ * message would wait for whoever gets it. It sends the descriptor whose number it reads from the
+ * returned pipe, and is done. */
+static int start_sender(int sock)
+{
+    int ends[2], listener;
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        fail(sock, "no pipe");
+    long pid = syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, NULL);
+    if (pid < 0)
+        fail(sock, "no process");
+    if (pid > 0)
+        return ends[1];
+    bool sent = read(ends[0], &listener, sizeof(listener)) == (ssize_t)sizeof(listener) &&
+                send_listener(sock, listener);
+    close(ends[0]);
+    _exit(sent ? 0 : FAILED);
+}
+
 /* The last thing before the command: from here on its own calls wait for the warden. */
 static void hand_out_listener(int sock, unsigned options)
 {
     struct srt_err err;
+    int status = FAILED, sender = -1;
+    if ((options & SYSCALLS_NAMED_DATAGRAMS) != 0)
+        sender = start_sender(sock);
     int listener = syscalls_install_notify(options, &err);
     if (listener == -1)
         fail(sock, err.text);
@@ -214,9 +243,14 @@ static void hand_out_listener(int sock, unsigned options)
         fail(sock, "network.allowUnixSockets is not to be had in a sandbox inside a sandbox");
     if (listener < 0 && syscalls_install(options, &err) != 0)
         fail(sock, err.text);
-    struct stage_message message = {.word = STAGE_LISTENER};
-    if (!fds_send(sock, &message, sizeof(message), &listener, listener >= 0 ? 1 : 0))
+    if (sender >= 0) {
+        write_all(sender, &listener, sizeof(listener));
+        if (waitpid(-1, &status, 0) < 0 || status != 0)
+            _exit(FAILED);
+        close(sender);
+    } else if (!send_listener(sock, listener)) {
         _exit(FAILED);
+    }
     if (listener >= 0)
         close(listener);
 }

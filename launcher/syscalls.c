@@ -93,10 +93,12 @@ const struct syscalls_row syscalls_rows[] = {
     ARG_BITS("socket", 0, LOW32, AF_UNIX, EPERM, SYSCALLS_UNIX_SOCKETS | SYSCALLS_NAMED_SOCKETS,
              "services of the host listen on Unix sockets"),
     /* A stream pair is connected to itself for ever; a datagram pair can send anywhere. */
-    ARG_BITS("socketpair", 1, 0xf, SOCK_DGRAM, EPERM, SYSCALLS_UNIX_SOCKETS,
+    ARG_BITS("socketpair", 1, 0xf, SOCK_DGRAM, EPERM,
+             SYSCALLS_UNIX_SOCKETS | SYSCALLS_NAMED_DATAGRAMS,
              "a datagram pair can send to any Unix socket"),
     /* Which Unix sockets take for SOCK_DGRAM. */
-    ARG_BITS("socketpair", 1, 0xf, SOCK_RAW, EPERM, SYSCALLS_UNIX_SOCKETS,
+    ARG_BITS("socketpair", 1, 0xf, SOCK_RAW, EPERM,
+             SYSCALLS_UNIX_SOCKETS | SYSCALLS_NAMED_DATAGRAMS,
              "a datagram pair can send to any Unix socket"),
     /* A pair of packets in order is connected for ever, too (unix_seqpacket_sendmsg() ignores the
      * name); only a sandbox inside has a use for it. */
@@ -117,8 +119,6 @@ const struct syscalls_row syscalls_rows[] = {
     CALL("process_vm_writev", EPERM, 0, "no process reaches into another"),
     CALL("pidfd_getfd", EPERM, SYSCALLS_NESTED_USERNS, "no process reaches into another"),
     CALL("kcmp", EPERM, 0, "no process reaches into another"),
-    /* Its own children's limits are anybody's to set. */
-    ARG_BITS("prlimit64", 0, LOW32, 1, EPERM, 0, "pid 1 watches over every process"),
     CALL("open_by_handle_at", EPERM, 0, "opens files past their directories"),
     CALL("add_key", EPERM, 0, "keyrings are shared with the host"),
     CALL("request_key", EPERM, 0, "keyrings are shared with the host"),
@@ -176,7 +176,8 @@ bool syscalls_row_is_reported(const struct syscalls_row *row)
  * receiver. */
 bool syscalls_datagrams_refused(unsigned options)
 {
-    return (options & (SYSCALLS_NAMED_SOCKETS | SYSCALLS_UNIX_SOCKETS)) == SYSCALLS_NAMED_SOCKETS;
+    const unsigned allowed = SYSCALLS_UNIX_SOCKETS | SYSCALLS_NAMED_DATAGRAMS;
+    return (options & (SYSCALLS_NAMED_SOCKETS | allowed)) == SYSCALLS_NAMED_SOCKETS;
 }
 
 static struct sock_fprog baked(unsigned options, bool supervised)
@@ -248,8 +249,8 @@ bool syscalls_find_refusal(unsigned options, int number, const uint64_t *args,
         (args[1] & 0xf) == SOCK_DGRAM) {
         refusal->error = EPERM;
         refusal->detail = "AF_UNIX, SOCK_DGRAM";
-        refusal->reason = "a datagram names its receiver when it is sent";
-        refusal->unless = SYSCALLS_UNIX_SOCKETS;
+        refusal->reason = "none of network.allowUnixSockets takes datagrams";
+        refusal->unless = SYSCALLS_NAMED_DATAGRAMS;
     } else if (args[0] != AF_NETLINK && (args[1] & 0xf) == SOCK_RAW) {
         refusal->error = EPERM;
         refusal->detail = "SOCK_RAW";

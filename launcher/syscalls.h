@@ -15,10 +15,11 @@
 #include <stdio.h>
 
 enum syscalls_option {
-    SYSCALLS_UNIX_SOCKETS = 1 << 0,  /* network.allowAllUnixSockets */
-    SYSCALLS_NESTED_USERNS = 1 << 1, /* allowNestedUserNamespaces */
-    SYSCALLS_NAMED_SOCKETS = 1 << 2, /* network.allowUnixSockets: the warden connects them */
-    SYSCALLS_WATCH_READS = 1 << 3,   /* filesystem.denyRead: what is asked for and hidden is told */
+    SYSCALLS_UNIX_SOCKETS = 1 << 0,    /* network.allowAllUnixSockets */
+    SYSCALLS_NESTED_USERNS = 1 << 1,   /* allowNestedUserNamespaces */
+    SYSCALLS_NAMED_SOCKETS = 1 << 2,   /* network.allowUnixSockets: the warden connects them */
+    SYSCALLS_NAMED_DATAGRAMS = 1 << 4, /* one of them takes datagrams: the warden sends these */
+    SYSCALLS_WATCH_READS = 1 << 3, /* filesystem.denyRead: what is asked for and hidden is told */
 };
 
 /* Why a call is refused. */

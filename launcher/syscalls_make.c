@@ -114,6 +114,9 @@ static int add_rows(scmp_filter_ctx filter, unsigned options, bool reported, boo
 
 static int add_notify_row(scmp_filter_ctx filter, const struct table_row *row, unsigned options)
 {
+    if (row->flags_at == TABLE_WITH_RECEIVER)
+        return seccomp_rule_add(filter, SCMP_ACT_NOTIFY, row->number, 1,
+                                SCMP_A4(SCMP_CMP_NE, 0, 0));
     if (row->flags_at < 0 || (options & SYSCALLS_WATCH_READS) != 0)
         return seccomp_rule_add(filter, SCMP_ACT_NOTIFY, row->number, 0);
     static const struct {

@@ -51,7 +51,7 @@ int syscalls_make(unsigned options, bool supervised, struct sock_filter **code, 
 
 /* ---- when the program was built (bake_filters.c writes this) ---- */
 
-enum { SYSCALLS_VARIANTS = 16 }; /* all sets of enum syscalls_option */
+enum { SYSCALLS_VARIANTS = 32 }; /* all sets of enum syscalls_option */
 
 struct syscalls_program {
     const struct sock_filter *code;

@@ -1,7 +1,8 @@
 /*
  * The answers: each does or judges one kind of system call. Calls that create names are done here,
  * on the caller's behalf (opens.c, names.c); those that only change what exists are judged, and
- * then run by the kernel (changes.c); connect() is done on the caller's own socket (sockets.c).
+ * then run by the kernel (changes.c); connect() and what names a receiver are done on the caller's
+ * own socket (sockets.c, sends.c).
  *
  * `row` is the line of the table that led here; `args` are the arguments in the order of the
  * youngest relative of the call, such as renameat2 for rename. Process: the warden. The result is
@@ -30,6 +31,7 @@ answer_call answer_make, answer_symlink, answer_link, answer_rename;
 answer_call answer_change;
 answer_call answer_umask; /* changes nothing in the tree; call_caller() has to know of it */
 answer_call answer_connect, answer_bind;
+answer_call answer_sendto, answer_sendmsg, answer_sendmmsg;
 /* A call that the filter refuses, and that is reported (syscalls.h). */
 int64_t answer_refused(struct call *call);
 

@@ -1,6 +1,7 @@
 #include "launcher/warden/call.h"
 
 #include "launcher/clock.h"
+#include "launcher/warden/answers.h"
 #include "launcher/warden/held.h"
 #include "srt/cleanup.h"
 
@@ -82,6 +83,24 @@ bool call_waits(const struct call *call)
     return ioctl(call->ward->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &call->request->id) == 0;
 }
 
+void call_answer(const struct call *call, int64_t result)
+{
+    struct seccomp_notif_resp response = {.id = call->request->id};
+    if (result == ANSWER_SENT)
+        return;
+    if (result == ANSWER_RUN_IT)
+        response.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+    else if (result < 0)
+        response.error = (int)result;
+    ioctl(call->ward->listener, SECCOMP_IOCTL_NOTIF_SEND, &response);
+}
+
+void call_return(const struct call *call, int64_t value)
+{
+    struct seccomp_notif_resp response = {.id = call->request->id, .val = value};
+    ioctl(call->ward->listener, SECCOMP_IOCTL_NOTIF_SEND, &response);
+}
+
 static ssize_t read_some(const struct call *call, uint64_t address, void *out, size_t len)
 {
     struct iovec local = {.iov_base = out, .iov_len = len};
@@ -92,6 +111,15 @@ static ssize_t read_some(const struct call *call, uint64_t address, void *out, s
 int call_read_memory(const struct call *call, uint64_t address, void *out, size_t len)
 {
     return len == 0 || read_some(call, address, out, len) == (ssize_t)len ? 0 : -EFAULT;
+}
+
+int call_write_memory(const struct call *call, uint64_t address, const void *bytes, size_t len)
+{
+    struct iovec local = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = len};
+    struct iovec remote = {.iov_base = (void *)(uintptr_t)address, .iov_len = len};
+    return process_vm_writev((pid_t)call->request->pid, &local, 1, &remote, 1, 0) == (ssize_t)len
+               ? 0
+               : -EFAULT;
 }
 
 /* Never beyond a page at once, as the next one may not exist; and little at first, as most paths
@@ -192,13 +220,15 @@ bool call_look(struct call *call, int dir_fd, const char *path, int at_flags, st
     memcpy(whole + start + 1, path, len + 1);
     if (len == 0)
         whole[start] = '\0';
-    /* What is found in the directory of a task shows that the task lives. */
+    /* What is found in the directory of a task shows that the task lives; what is not may be of one
+     * that had the same number. */
     struct caller *caller = slot_of(call);
-    if (caller->tid == (pid_t)call->request->pid && statx(caller->dir, whole, flags, mask, st) == 0)
-        return call->caller = caller, true;
-    if (call->caller == NULL && (caller = find_caller(call)) != NULL)
-        return statx(caller->dir, whole, flags, mask, st) == 0;
-    return false;
+    if (caller->tid != (pid_t)call->request->pid)
+        caller = find_caller(call);
+    if (caller == NULL || statx(caller->dir, whole, flags, mask, st) != 0)
+        return false;
+    call->caller = caller;
+    return true;
 }
 
 int call_open_base(struct call *call, int dir_fd)

@@ -92,10 +92,15 @@ bool call_look(struct call *call, int dir_fd, const char *path, int at_flags, st
 bool call_path_of(struct call *call, int fd, char path[PATH_MAX]);
 bool call_stat_of(struct call *call, int fd, struct stat *st);
 bool call_waits(const struct call *call);
+/* Answers with a negative errno, 0, or one of enum answer. */
+void call_answer(const struct call *call, int64_t result);
+/* Answers with a number. */
+void call_return(const struct call *call, int64_t value);
 
 /* A terminated string, or exactly `len` bytes, of its memory. */
 int call_read_string(const struct call *call, uint64_t address, char *out, size_t size);
 int call_read_memory(const struct call *call, uint64_t address, void *out, size_t len);
+int call_write_memory(const struct call *call, uint64_t address, const void *bytes, size_t len);
 
 /* The caller's `dir_fd` (AT_FDCWD: its working directory), to be given back. -1 with errno. */
 int call_open_base(struct call *call, int dir_fd);

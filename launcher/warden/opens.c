@@ -1,16 +1,15 @@
 #include "launcher/warden/answers.h"
 #include "launcher/warden/judge.h"
 #include "launcher/warden/secrets.h"
+#include "launcher/warden/waits.h"
 #include "srt/cleanup.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/prctl.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 
@@ -38,9 +37,8 @@ static int64_t give(const struct call *call, int *fd, uint64_t flags, mode_t mod
     if (given < 0)
         return -errno;
     close(steal_fd(fd));
-    struct seccomp_notif_resp response = {.id = call->request->id, .val = given};
     if (program)
-        ioctl(call->ward->listener, SECCOMP_IOCTL_NOTIF_SEND, &response);
+        call_return(call, given);
     return ANSWER_SENT;
 }
 
@@ -55,23 +53,16 @@ static int64_t open_waiting(struct call *call, const struct spot *spot, int flag
         return -errno;
     if (!S_ISFIFO(st.st_mode))
         return -ELOOP;
-    pid_t warden = getpid();
-    pid_t pid = fork();
-    if (pid < 0)
-        return -EAGAIN;
-    if (pid > 0)
-        return ANSWER_SENT;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != warden)
-        _exit(0);
-    int fd =
-        openat(call->ward->host_proc, ward_link_to(fifo).text, (flags & ~O_NOFOLLOW) | O_CLOEXEC);
-    if (fd < 0 || give(call, &fd, (uint64_t)flags, 0) < 0) {
-        struct seccomp_notif_resp answer = {.id = call->request->id,
-                                            .error = fd < 0 ? -errno : -EMFILE};
-        ioctl(call->ward->listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);
-    }
-    _exit(0);
+    int64_t begun = wait_begin(call);
+    if (begun != 0)
+        return begun;
+    int fd;
+    while ((fd = openat(call->ward->host_proc, ward_link_to(fifo).text,
+                        (flags & ~O_NOFOLLOW) | O_CLOEXEC)) < 0 &&
+           errno == EINTR)
+        wait_check(call);
+    int64_t result = fd < 0 ? -errno : give(call, &fd, (uint64_t)flags, 0);
+    wait_end(call, result);
 }
 
 /* What /proc says of a process that does not let others look into it belongs to root. */

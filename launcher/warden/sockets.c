@@ -1,20 +1,19 @@
+#include "launcher/warden/sockets.h"
+
 #include "launcher/warden/answers.h"
 #include "launcher/warden/held.h"
 #include "launcher/warden/judge.h"
+#include "launcher/warden/waits.h"
 #include "srt/cleanup.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
+#include <unistd.h>
 
 /* The private memory directory holds no socket of the host's. */
 static bool may_connect(const struct ward *ward, const char *path)
@@ -42,10 +41,37 @@ static void report_socket(struct call *call, const char *operation, const char *
     judge_report_as(call, &message);
 }
 
-/* The address that was judged is the one used: the socket is held open, and its name below our own
- * descriptors is what connect() gets. */
-static int64_t aim_at_path(struct call *call, const char *path, struct sockaddr_un *address,
-                           socklen_t *len, int *held)
+/* Names of sockets that are held open are relative to the host's /proc. */
+static int connect_now(const struct call *call, int sock, const struct sockaddr *to, socklen_t len)
+{
+    if (!held_go(call->ward, call->ward->host_proc))
+        return -EACCES;
+    return connect(sock, to, len) == 0 ? 0 : -errno;
+}
+
+int socket_read_address(struct call *call, uint64_t address, uint64_t len,
+                        union socket_address *out)
+{
+    *out = (union socket_address){.storage = {0}};
+    return len > sizeof(*out) ? -EINVAL : call_read_memory(call, address, out, len);
+}
+
+/* The path of a Unix address, "" when it is none. An empty path or a leading zero is a name that
+ * only this network namespace knows. */
+static void path_of_address(const union socket_address *address, socklen_t len,
+                            char path[sizeof(address->un.sun_path) + 1])
+{
+    const size_t start = offsetof(struct sockaddr_un, sun_path);
+    size_t room = len > start ? len - start : 0;
+    if (room > sizeof(address->un.sun_path))
+        room = sizeof(address->un.sun_path);
+    if (address->any.sa_family != AF_UNIX)
+        room = 0;
+    memcpy(path, address->un.sun_path, room);
+    path[room] = '\0';
+}
+
+static int aim_at_path(struct call *call, const char *operation, const char *path, int *held)
 {
     int base;
     if (!spot_base(call, AT_FDCWD, path, &base))
@@ -60,12 +86,23 @@ static int64_t aim_at_path(struct call *call, const char *path, struct sockaddr_
     if (ward_path_of(call->ward, *held, real, sizeof(real)) == 0)
         return -EACCES;
     if (!may_connect(call->ward, real)) {
-        report_socket(call, "connect", real);
+        report_socket(call, operation, real);
         return -EPERM;
     }
-    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    snprintf(address->sun_path, sizeof(address->sun_path), "%s", ward_link_to(*held).text);
-    *len = sizeof(*address);
+    return 0;
+}
+
+int socket_aim(struct call *call, const char *operation, union socket_address *address,
+               socklen_t *len, int *held)
+{
+    char path[sizeof(address->un.sun_path) + 1];
+    path_of_address(address, *len, path);
+    int result = path[0] != '\0' ? aim_at_path(call, operation, path, held) : 0;
+    if (result != 0 || path[0] == '\0')
+        return result;
+    address->un = (struct sockaddr_un){.sun_family = AF_UNIX};
+    snprintf(address->un.sun_path, sizeof(address->un.sun_path), "%s", ward_link_to(*held).text);
+    *len = sizeof(address->un);
     return 0;
 }
 
@@ -80,85 +117,85 @@ static pid_t leader_of(struct call *call)
     return line != NULL && sscanf(line, "\nTgid: %d", &leader) == 1 ? leader : -1;
 }
 
-/* Names of sockets that are held open are relative to the host's /proc. */
-static int connect_now(const struct call *call, int sock, const struct sockaddr *to, socklen_t len)
+#ifndef PIDFD_THREAD
+#define PIDFD_THREAD O_EXCL /* since Linux 6.9 */
+#endif
+
+int socket_process(struct call *call)
 {
-    if (!held_go(call->ward, call->ward->host_proc))
-        return -EACCES;
-    return connect(sock, to, len) == 0 ? 0 : -errno;
+    int fd = (int)syscall(SYS_pidfd_open, call->request->pid, PIDFD_THREAD);
+    if (fd < 0 && errno == EINVAL)
+        fd = (int)syscall(SYS_pidfd_open, leader_of(call), 0);
+    return fd < 0 ? -EINTR : fd;
 }
 
-union address {
-    struct sockaddr any;
-    struct sockaddr_un un;
-    struct sockaddr_storage storage;
-};
-
-static int read_address(struct call *call, uint64_t address, uint64_t len, union address *out)
+int socket_take(struct call *call, int fd)
 {
-    *out = (union address){.storage = {0}};
-    return len > sizeof(*out) ? -EINVAL : call_read_memory(call, address, out, len);
-}
-
-/* The path of a Unix address, "" when it is none. An empty path or a leading zero is a name that
- * only this network namespace knows. */
-static void path_of_address(const union address *address, socklen_t len,
-                            char path[sizeof(address->un.sun_path) + 1])
-{
-    const size_t start = offsetof(struct sockaddr_un, sun_path);
-    size_t room = len > start ? len - start : 0;
-    if (room > sizeof(address->un.sun_path))
-        room = sizeof(address->un.sun_path);
-    if (address->any.sa_family != AF_UNIX)
-        room = 0;
-    memcpy(path, address->un.sun_path, room);
-    path[room] = '\0';
-}
-
-/* The caller's own socket, for us too. */
-static int take_socket(struct call *call, int fd)
-{
-    autoclose int process = (int)syscall(SYS_pidfd_open, leader_of(call), 0);
+    autoclose int process = socket_process(call);
     if (process < 0)
-        return -EINTR;
+        return process;
     int sock = (int)syscall(SYS_pidfd_getfd, process, fd, 0);
     return sock < 0 ? -errno : sock;
+}
+
+int socket_option(int sock, int name)
+{
+    int value;
+    socklen_t len = sizeof(value);
+    return getsockopt(sock, SOL_SOCKET, name, &value, &len) == 0 ? value : -1;
+}
+
+/* The name of a socket of the sandbox's own network namespace, which nobody outside can have. */
+void socket_report_abstract(struct call *call, const char *operation,
+                            const union socket_address *to, socklen_t len)
+{
+    const size_t start = offsetof(struct sockaddr_un, sun_path) + 1;
+    char name[sizeof(to->un.sun_path) + 1] = "@";
+    if (to->any.sa_family != AF_UNIX || len <= start || to->un.sun_path[0] != '\0')
+        return;
+    for (size_t i = 0; i < len - start && i < sizeof(to->un.sun_path) - 1; i++) {
+        char c = to->un.sun_path[1 + i];
+        name[1 + i] = c;
+        if (c < ' ' || c > '~')
+            name[1 + i] = '?';
+    }
+    report_socket(call, operation, name);
 }
 
 /* Every connect() comes here, as neither the kind of socket nor the address is in a register: all
  * are done by us on the caller's own socket. One that may wait does so in a process of its own. */
 int64_t answer_connect(struct call *call, const struct table_row *row, const uint64_t *args)
 {
-    (void)row;
-    union address to;
-    char path[sizeof(to.un.sun_path) + 1];
+    union socket_address to;
     socklen_t len = (socklen_t)args[2];
-    int result = read_address(call, args[1], args[2], &to);
+    int result = socket_read_address(call, args[1], args[2], &to);
     if (result != 0)
         return result;
-    autoclose int sock = take_socket(call, (int)args[0]);
+    autoclose int sock = socket_take(call, (int)args[0]);
     autoclose int held = -1;
     if (sock < 0)
         return sock;
-    path_of_address(&to, len, path);
-    int64_t aimed = path[0] != '\0' ? aim_at_path(call, path, &to.un, &len, &held) : 0;
-    if (aimed != 0)
-        return aimed;
+    result = socket_aim(call, row->operation, &to, &len, &held);
+    if (result != 0)
+        return result;
     if (!call_waits(call))
         return -EINTR;
-    if ((fcntl(sock, F_GETFL) & O_NONBLOCK) != 0)
-        return connect_now(call, sock, &to.any, len);
-    pid_t warden = getpid();
-    pid_t pid = fork();
-    if (pid != 0)
-        return pid < 0 ? -EAGAIN : ANSWER_SENT;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != warden)
-        _exit(0);
-    struct seccomp_notif_resp response = {.id = call->request->id,
-                                          .error = connect_now(call, sock, &to.any, len)};
-    ioctl(call->ward->listener, SECCOMP_IOCTL_NOTIF_SEND, &response);
-    _exit(0);
+    bool local = to.any.sa_family == AF_UNIX;
+    if ((fcntl(sock, F_GETFL) & O_NONBLOCK) != 0 ||
+        (local && socket_option(sock, SO_TYPE) == SOCK_DGRAM)) {
+        result = connect_now(call, sock, &to.any, len);
+        if (result == -ECONNREFUSED)
+            socket_report_abstract(call, row->operation, &to, len);
+        return result;
+    }
+    int64_t begun = wait_begin(call);
+    if (begun != 0)
+        return begun;
+    while ((result = connect_now(call, sock, &to.any, len)) == -EINTR)
+        wait_check(call);
+    if (result == -ECONNREFUSED)
+        socket_report_abstract(call, row->operation, &to, len);
+    wait_end(call, result);
 }
 
 /* A socket that gets a path is a new name in the tree. */
@@ -192,12 +229,12 @@ static int64_t bind_to_path(struct call *call, int sock, const char *path)
 int64_t answer_bind(struct call *call, const struct table_row *row, const uint64_t *args)
 {
     (void)row;
-    union address to;
+    union socket_address to;
     char path[sizeof(to.un.sun_path) + 1];
-    int result = read_address(call, args[1], args[2], &to);
+    int result = socket_read_address(call, args[1], args[2], &to);
     if (result != 0)
         return result;
-    autoclose int sock = take_socket(call, (int)args[0]);
+    autoclose int sock = socket_take(call, (int)args[0]);
     if (sock < 0)
         return sock;
     path_of_address(&to, (socklen_t)args[2], path);

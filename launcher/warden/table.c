@@ -20,9 +20,11 @@
 #define SYS_file_setattr 469
 #endif
 
-#define ALWAYS -1, 0
+#define ALWAYS TABLE_ALWAYS, 0
 #define WRITES(argument) argument, 0
-#define NAMED_SOCKETS -1, SYSCALLS_NAMED_SOCKETS
+#define NAMED_SOCKETS TABLE_ALWAYS, SYSCALLS_NAMED_SOCKETS
+#define ANY_SOCKETS TABLE_ALWAYS, SYSCALLS_NAMED_SOCKETS | SYSCALLS_UNIX_SOCKETS
+#define NAMED_DATAGRAMS TABLE_ALWAYS, SYSCALLS_NAMED_DATAGRAMS
 
 const struct table_row table_rows[] = {
     {SYS_openat, WRITES(2), TABLE_AS_IS, answer_open, "write", 0},
@@ -51,7 +53,11 @@ const struct table_row table_rows[] = {
     {SYS_file_setattr, ALWAYS, TABLE_AS_IS, answer_change, "setattr", 4},
     {SYS_umask, ALWAYS, TABLE_AS_IS, answer_umask, "umask", 0},
     {SYS_connect, NAMED_SOCKETS, TABLE_AS_IS, answer_connect, "connect", 0},
-    {SYS_bind, ALWAYS, TABLE_AS_IS, answer_bind, "bind", 0},
+    {SYS_sendto, TABLE_WITH_RECEIVER, SYSCALLS_NAMED_DATAGRAMS, TABLE_AS_IS, answer_sendto,
+     "sendto", 0},
+    {SYS_sendmsg, NAMED_DATAGRAMS, TABLE_AS_IS, answer_sendmsg, "sendmsg", 0},
+    {SYS_sendmmsg, NAMED_DATAGRAMS, TABLE_AS_IS, answer_sendmmsg, "sendmmsg", 0},
+    {SYS_bind, ANY_SOCKETS, TABLE_AS_IS, answer_bind, "bind", 0},
 #ifdef SYS_renameat
     {SYS_renameat, ALWAYS, TABLE_NO_FLAGS, answer_rename, "rename", 0},
 #endif

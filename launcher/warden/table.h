@@ -23,12 +23,15 @@ enum table_shape {
     TABLE_NO_FLAGS,   /* fchmodat, renameat: without the last argument of the youngest */
 };
 
+/* When a call waits, beside the arguments that hold open flags. */
+enum table_wait { TABLE_ALWAYS = -1, TABLE_WITH_RECEIVER = -2 /* sendto() that names one */ };
+
 enum table_aim { TABLE_FOLLOWS = 0, TABLE_LINK = -1, TABLE_DESCRIPTOR = -2 };
 
 struct table_row {
     int number;
-    int flags_at; /* waits only with open flags that create or write in this argument; -1 = always
-                   */
+    int flags_at;     /* waits only with open flags that create or write in this argument; or enum
+                       * table_wait */
     unsigned only_if; /* enum syscalls_option, 0 = always */
     enum table_shape shape;
     int64_t (*answer)(struct call *call, const struct table_row *row, const uint64_t *args);

@@ -27,16 +27,6 @@
 #define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP (1UL << 0)
 #endif
 
-static void answer(const struct call *call, int64_t result)
-{
-    struct seccomp_notif_resp response = {.id = call->request->id};
-    if (result == ANSWER_RUN_IT)
-        response.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
-    else if (result < 0)
-        response.error = (int)result;
-    ioctl(call->ward->listener, SECCOMP_IOCTL_NOTIF_SEND, &response);
-}
-
 static _Noreturn void serve(struct ward *ward)
 {
     for (uint64_t serial = 1;; serial++) {
@@ -52,9 +42,7 @@ static _Noreturn void serve(struct ward *ward)
             continue;
         }
         struct call call = {.ward = ward, .request = &request, .serial = serial};
-        int64_t result = table_answer(&call);
-        if (result != ANSWER_SENT)
-            answer(&call, result);
+        call_answer(&call, table_answer(&call));
     }
 }
 

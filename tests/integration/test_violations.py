@@ -411,6 +411,271 @@ print(won > 0)
             servers[1].accept()
 
 
+class Datagrams(Told):
+    """Messages that name their receiver, where the settings name a socket that takes datagrams."""
+
+    def listen(self, name="log.sock", kind=socket.SOCK_DGRAM, within=None):
+        server = socket.socket(socket.AF_UNIX, kind)
+        self.addCleanup(server.close)
+        path = os.path.join(within or self.top, name)
+        server.bind(path)
+        os.chmod(path, 0o777)
+        server.settimeout(20)
+        return server, path
+
+    def setUp(self):
+        super().setUp()
+        self.server, self.path = self.listen()
+        self.network["allowUnixSockets"] = [self.path]
+
+    def start(self, program):
+        self.settings()
+        self.own()
+        run = subprocess.Popen([self.launch, "-s", os.path.join(self.top, "settings.json"), "--egress", "none", "--",
+                                "/usr/bin/env", "python3", "-c", program, self.path], cwd=self.work, env=self.environment(),
+                               text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **self.popen_args())
+        self.addCleanup(run.communicate)
+        self.addCleanup(run.kill)
+        return run
+
+    def test_logging_as_programs_do_it(self):
+        result, violations = self.told_python(f"""
+import logging.handlers, subprocess
+log = logging.getLogger()
+log.addHandler(logging.handlers.SysLogHandler(address={self.path!r}))
+log.error('from python')
+subprocess.run(['logger', '-u', {self.path!r}, 'from logger'], check=True)
+subprocess.run(['logger', '-d', '-i', '-u', {self.path!r}, 'again'], check=True)
+""")
+        self.assertRan(result)
+        self.assertEqual(violations, [])
+        self.assertIn(b"from python", self.server.recv(1000))
+        self.assertIn(b"from logger", self.server.recv(1000))
+        self.assertIn(b"again", self.server.recv(1000))
+
+    def test_what_is_named_gets_messages_of_every_kind_and_nothing_else_does(self):
+        other, elsewhere = self.listen("other.sock")
+        self.write("carried", "what goes along")
+        os.symlink(elsewhere, os.path.join(self.work, "way"))
+        result, violations = self.told_python(f"""
+import array, ctypes, os, socket, struct
+path, elsewhere = {self.path!r}, {elsewhere!r}
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+def told(*a):
+    try: print(a[0](*a[1:]))
+    except OSError as e: print(e.strerror)
+told(s.sendto, b'one', path)
+told(s.sendmsg, [b'two', b'', b' halves'], [], 0, path)
+told(s.sendto, b'', path)
+with open('carried') as f:
+    told(s.sendmsg, [b'fd'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [f.fileno(), 0])),
+                              (socket.SOL_SOCKET, 2, struct.pack('3i', os.getpid(), os.getuid(), os.getgid()))], 0, path)
+told(s.sendto, b'x' * 100000, path)
+told(s.sendto, b'x' * 10000000, path)
+told(s.sendmsg, [b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [999]))], 0, path)
+libc = ctypes.CDLL(None, use_errno=True)
+class iovec(ctypes.Structure): _fields_ = [('base', ctypes.c_char_p), ('len', ctypes.c_size_t)]
+class mmsghdr(ctypes.Structure): _fields_ = [(n, t) for n, t in (('name', ctypes.c_char_p), ('namelen', ctypes.c_uint), ('iov', ctypes.POINTER(iovec)),
+    ('iovlen', ctypes.c_size_t), ('control', ctypes.c_char_p), ('controllen', ctypes.c_size_t), ('flags', ctypes.c_long), ('len', ctypes.c_uint))]
+def many(*messages):
+    all = (mmsghdr * len(messages))()
+    for one, (to, text) in zip(all, messages):
+        name = b'\\1\\0' + to.encode() + b'\\0'
+        one.name, one.namelen, one.iovlen = name, len(name), 1
+        one.iov = ctypes.pointer(iovec(text, len(text)))
+    print(libc.sendmmsg(s.fileno(), all, len(all), 0), [one.len for one in all])
+many((path, b'm1'), (path, b'm22')); many((path, b'm3'), (elsewhere, b'no'), (path, b'no'))
+told(s.sendto, b'no', elsewhere); told(s.sendmsg, [b'no'], [], 0, elsewhere); many((elsewhere, b'no'))
+told(s.sendto, b'no', 'nothing'); told(s.sendto, b'no', b'\\0nobody')
+told(s.sendto, b'no', 'way')
+t = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); t.bind(b'\\0mine'); told(s.sendto, b'in', b'\\0mine'); print(t.recv(9))
+s.connect(path); told(s.send, b'connected'); told(s.sendto, b'no', elsewhere); told(s.connect, elsewhere)
+a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM); told(a.send, b'pair'); print(b.recv(9)); told(a.sendto, b'no', elsewhere)
+told(libc.sendmsg, s.fileno(), 1, 0); print(ctypes.get_errno())
+""")
+        self.assertRan(result)
+        got = []
+        for _ in range(9):
+            data, control, _, _ = self.server.recvmsg(200000, 1000)
+            got.append(data)
+            for level, kind, value in control:
+                self.assertEqual((level, kind, len(value)), (socket.SOL_SOCKET, socket.SCM_RIGHTS, 8))
+                fds = [int.from_bytes(value[i:i + 4], "little") for i in (0, 4)]
+                self.assertEqual(os.pread(fds[0], 100, 0), b"what goes along")
+                for fd in fds:
+                    os.close(fd)
+        self.assertEqual(got, [b"one", b"two halves", b"", b"fd", b"x" * 100000, b"m1", b"m22", b"m3", b"connected"])
+        for server in (self.server, other):
+            server.settimeout(0)
+            self.assertRaises(BlockingIOError, server.recv, 10)
+        no = "Operation not permitted"
+        self.assertEqual(result.stdout.splitlines(), [
+            "3", "10", "0", "2", "100000", "Message too long", "Bad file descriptor", "2 [2, 3]", "1 [2, 0, 0]", no, no, "-1 [0]",
+            "No such file or directory", "Connection refused", no, "2", "b'in'", "9", no, no, "4", "b'pair'", no, "-1", "14"])
+        self.assertEqual(self.pairs(violations), {(o, elsewhere) for o in ("sendto", "sendmsg", "sendmmsg", "connect")} |
+                         {("sendto", "@nobody")})
+        for violation in violations:
+            self.assertEqual((violation["kind"], violation["setting"]), ("unix-socket", "network.allowUnixSockets"))
+
+    def test_a_full_queue_stops_its_sender_and_nobody_else(self):
+        run = self.start("""
+import os, signal, socket, sys, threading
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.setblocking(False)
+sent = 0
+try:
+    while True: s.sendto(b'%d' % sent, sys.argv[1]); sent += 1
+except BlockingIOError: print('full', flush=True)
+s.setblocking(True); s.settimeout(None)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, (300000).to_bytes(16, 'little')[8:] and b'\\0' * 8 + (300000).to_bytes(8, 'little'))
+try: s.sendto(b'no', sys.argv[1])
+except BlockingIOError: print('in time', flush=True)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, b'\\0' * 16)
+child = os.fork()
+if child == 0:
+    s.sendto(b'never', sys.argv[1]); os._exit(0)
+def wait(): s.sendto(b'last', sys.argv[1]); print('sent', flush=True)
+t = threading.Thread(target=wait); t.start()
+for i in range(100): open('f%d' % i, 'w').close()
+print('others went on', flush=True)
+os.kill(child, signal.SIGKILL); os.waitpid(child, 0)
+print(sent, flush=True)
+t.join()
+""")
+        said = [run.stdout.readline() for _ in range(4)]
+        self.assertEqual(said[:3], ["full\n", "in time\n", "others went on\n"])
+        warden = subprocess.run(["pgrep", "-P", str(run.pid), "srt-warden"], capture_output=True, text=True).stdout.strip()
+        def waiting():
+            return len(subprocess.run(["pgrep", "-P", warden], capture_output=True, text=True).stdout.split())
+        end = time.monotonic() + 30
+        while waiting() > 1 and time.monotonic() < end:
+            time.sleep(0.02)
+        self.assertEqual(waiting(), 1)  # the killed child's has gone
+        for i in range(int(said[3])):
+            self.assertEqual(self.server.recv(100), b"%d" % i)
+        self.assertEqual(self.server.recv(100), b"last")
+        self.assertEqual(run.stdout.readline(), "sent\n")
+        self.assertEqual(run.wait(), 0)
+
+    def test_a_full_backlog_stops_its_caller_and_nobody_else(self):
+        server, path = self.listen("stream.sock", socket.SOCK_STREAM)
+        server.listen(0)
+        self.network["allowUnixSockets"].append(path)
+        run = self.start(f"""
+import os, signal, socket, threading
+path = {path!r}
+def connect():
+    s = socket.socket(socket.AF_UNIX); s.connect(path); return s
+first = connect()
+child = os.fork()
+if child == 0: connect(); os._exit(0)
+done = []
+t = threading.Thread(target=lambda: done.append(connect())); t.start()
+for i in range(100): open('f%d' % i, 'w').close()
+print('others went on', bool(done), flush=True)
+os.kill(child, signal.SIGKILL); os.waitpid(child, 0); print('killed', flush=True)
+t.join(); print('in', flush=True)
+""")
+        self.assertEqual(run.stdout.readline(), "others went on False\n")
+        self.assertEqual(run.stdout.readline(), "killed\n")
+        for _ in range(2):
+            server.accept()[0].close()
+        said = run.stdout.readline()
+        while said == "":
+            server.accept()[0].close()
+        self.assertEqual(said, "in\n")
+        self.assertEqual(run.wait(), 0)
+
+    def test_receiver_that_is_swapped_while_it_is_judged(self):
+        servers = [self.listen(name, within=self.work)[0] for name in ("yes.sock", "no!.sock")]
+        for server in servers:
+            server.settimeout(0)
+        self.network["allowUnixSockets"] = ["yes.sock"]
+        result = self.run_in("/usr/bin/env", "python3", "-c", """
+import ctypes, socket, threading, time
+libc = ctypes.CDLL(None)
+address = ctypes.create_string_buffer(b'\\1\\0yes.sock\\0', 110)
+class iovec(ctypes.Structure): _fields_ = [('base', ctypes.c_char_p), ('len', ctypes.c_size_t)]
+class msghdr(ctypes.Structure): _fields_ = [(n, t) for n, t in (('name', ctypes.c_void_p), ('namelen', ctypes.c_uint), ('iov', ctypes.POINTER(iovec)),
+    ('iovlen', ctypes.c_size_t), ('control', ctypes.c_char_p), ('controllen', ctypes.c_size_t), ('flags', ctypes.c_int))]
+message = msghdr(ctypes.addressof(address), 110, ctypes.pointer(iovec(b'x', 1)), 1)
+none = socket.socket(); one = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+over, won = False, 0
+def swap():
+    while not over:
+        ctypes.memmove(ctypes.addressof(address) + 2, b'no!', 3); ctypes.memmove(ctypes.addressof(address) + 2, b'yes', 3)
+def swap_socket():
+    spare = 100
+    while not over: libc.dup2(none.fileno(), spare); libc.dup2(one.fileno(), spare)
+for f in (swap, swap_socket): threading.Thread(target=f).start()
+end = time.monotonic() + 3
+while time.monotonic() < end:
+    won += libc.sendmsg(one.fileno(), ctypes.byref(message), 0x40) >= 0
+    libc.sendmsg(100, ctypes.byref(message), 0x40); libc.sendto(100, b'x', 1, 0x40, address, 110)
+over = True
+print(won > 0)
+""")
+        self.assertEqual(result.stdout, "True\n", result.stderr)
+        self.assertRaises(BlockingIOError, servers[1].recv, 10)
+
+    def test_other_sockets_send_what_they_sent(self):
+        """sendmsg() of any socket is done by the warden then: big ones, with descriptors, and none that waits stops another."""
+        result, violations = self.told_python("""
+import hashlib, os, random, signal, socket, threading
+data = random.Random(1).randbytes(5000000)
+def through(a, b, send):
+    got = []
+    def read():
+        while True:
+            part = b.recv(1 << 16)
+            if not part: break
+            got.append(part)
+    t = threading.Thread(target=read); t.start(); send(a); a.shutdown(socket.SHUT_WR); t.join()
+    return b''.join(got) == data
+def whole(a): assert a.sendmsg([data[:1000], data[1000:3000000], data[3000000:]]) == len(data)
+def parts(a):
+    a.setblocking(False); at = 0
+    while at < len(data):
+        try: at += a.sendmsg([data[at:at + 7], data[at + 7:]])
+        except BlockingIOError: os.sched_yield()
+def tcp():
+    s = socket.create_server(('127.0.0.1', 0)); a = socket.create_connection(s.getsockname()); return a, s.accept()[0]
+for make in (tcp, lambda: socket.socketpair()):
+    for send in (whole, parts): print(through(*make(), send))
+u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.bind(('127.0.0.1', 0))
+v = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+print(v.sendto(b'udp', u.getsockname()), v.sendmsg([b'udp2'], [], 0, u.getsockname()), u.recv(9), u.recv(9))
+a, b = socket.socketpair(); socket.send_fds(a, [b'x'], [0, 1]); print(len(socket.recv_fds(b, 9, 9)[1]))
+b.close(); hit = []
+signal.signal(signal.SIGPIPE, lambda *_: hit.append(1))
+try: a.sendmsg([b'x'])
+except BrokenPipeError: print('pipe', hit)
+try: a.sendmsg([b'x'], [], socket.MSG_NOSIGNAL)
+except BrokenPipeError: print('pipe', hit)
+try: socket.socket().sendmsg([b'x'])
+except OSError as e: print(e.errno in (32, 107))
+""", timeout=120)
+        self.assertRan(result)
+        self.assertEqual(result.stdout, "True\n" * 4 + "3 4 b'udp' b'udp2'\n2\npipe [1]\npipe [1]\nTrue\n")
+        self.assertEqual(violations, [])
+
+    def test_without_a_socket_that_takes_them_there_are_none(self):
+        self.network["allowUnixSockets"] = [self.listen("stream.sock", socket.SOCK_STREAM)[1]]
+        program = """
+import socket
+try: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); print('made')
+except OSError as e: print(e.errno)
+"""
+        result, violations = self.told_python(program)
+        self.assertEqual(result.stdout, "1\n", result.stderr)
+        record, = violations
+        self.assertEqual((record["kind"], record["operation"], record["path"], record["setting"], record["rule"]),
+                         ("unix-socket", "socket", "AF_UNIX, SOCK_DGRAM", "network.allowUnixSockets",
+                          "none of network.allowUnixSockets takes datagrams"))
+        self.network["allowUnixSockets"] = [self.top]  # a directory that has one
+        self.assertEqual(self.told_python(program)[0].stdout, "made\n")
+
+
 class Loads(Told):
     def test_renames_and_links_by_many_processes(self):
         """As `stress-ng --rename --link --dir --chmod` does, and the tree is what it would be without a fence."""
@@ -553,7 +818,7 @@ class Documented(Told):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
-both(globals(), Calls, Lines, Sockets, Loads, Directories)
+both(globals(), Calls, Lines, Sockets, Datagrams, Loads, Directories)
 
 if __name__ == "__main__":
     unittest.main()
