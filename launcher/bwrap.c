@@ -136,11 +136,26 @@ static const char *const words_common[] = {
     "1777",
     "--tmpfs",
     "/dev/shm",
-    "--remount-ro",
-    "/dev",
 };
 
 enum { COMMON_COUNT = sizeof(words_common) / sizeof(words_common[0]) };
+
+enum { MORE_COUNT = 9 };
+
+static void add_words(const char *words[MORE_COUNT], const struct bwrap_options *options)
+{
+    if (options->log_socket) {
+        *words++ = "--ro-bind-try";
+        *words++ = BWRAP_LOG_SOCKET;
+        *words++ = BWRAP_LOG_SOCKET;
+    }
+    *words++ = "--remount-ro";
+    *words++ = "/dev";
+    *words++ = options->weaker_proc ? "--ro-bind" : "--proc";
+    *words++ = "/proc";
+    if (options->weaker_proc)
+        *words++ = "/proc";
+}
 
 struct child_fds {
     int sock, complaints, args, self, real_stderr;
@@ -249,11 +264,9 @@ int bwrap_start(struct bwrap *bwrap, const struct bwrap_options *options, struct
                             .sock = -1,
                             .complaints = -1,
                             .inside = {.mount_ns = -1, .net_ns = -1, .host_proc = -1}};
-    const char *words[COMMON_COUNT + 4] = {0};
+    const char *words[COMMON_COUNT + MORE_COUNT] = {0};
     memcpy(words, words_common, sizeof(words_common));
-    words[COMMON_COUNT] = options->weaker_proc ? "--ro-bind" : "--proc";
-    words[COMMON_COUNT + 1] = "/proc";
-    words[COMMON_COUNT + 2] = options->weaker_proc ? "/proc" : NULL;
+    add_words(words + COMMON_COUNT, options);
 
     bwrap->inside.host_proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     autoclose int self = open(options->self, O_RDONLY | O_CLOEXEC);

@@ -21,10 +21,13 @@ struct bwrap {
     struct inside inside;
 };
 
+#define BWRAP_LOG_SOCKET "/dev/log"
+
 struct bwrap_options {
     const char *program;    /* from bwrap_find() */
     const char *self;       /* this program, to be run as the last stage */
     bool closed_streams[3]; /* the caller had them closed */
+    bool log_socket;        /* the host's, in a /dev that is otherwise the sandbox's own */
     bool weaker_proc;       /* enableWeakerNestedSandbox: the host's /proc */
 };
 

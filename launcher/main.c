@@ -411,6 +411,15 @@ static bool named_datagrams(const struct launch *launch)
     return false;
 }
 
+static bool names_socket(const struct launch *launch, const char *path)
+{
+    autofree_sockets char **sockets = list_sockets(launch);
+    for (size_t i = 0; sockets[i] != NULL; i++)
+        if (strcmp(sockets[i], path) == 0)
+            return true;
+    return false;
+}
+
 static unsigned syscall_options(const struct launch *launch)
 {
     const struct settings *settings = launch->settings;
@@ -603,6 +612,7 @@ static int run(struct launch *launch)
         return fail("%s", err.text);
     struct bwrap_options options = {.program = program,
                                     .self = launch->self,
+                                    .log_socket = names_socket(launch, BWRAP_LOG_SOCKET),
                                     .weaker_proc = launch->settings->enable_weaker_nested_sandbox};
     memcpy(options.closed_streams, launch->closed_streams, sizeof(options.closed_streams));
     if (options.weaker_proc)
