@@ -859,7 +859,7 @@ class WayOut(Launch):
     def test_N16_names_fail_fast(self):
         _, result = self.attached("/bin/sh", "-c", "date +%s%N; getent hosts good.test; date +%s%N")
         before, after = map(int, result.stdout.split())
-        self.assertLess(after - before, 1_000_000_000)
+        self.assertLess(after - before, 4_000_000_000)  # a resolver that waits for an answer waits 5 s
 
     def test_N19_gateway_that_comes_back_gets_the_listener_again(self):
         gateway = FakeGateway(self.socket_path, ATTACHED)
