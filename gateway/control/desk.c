@@ -4,6 +4,7 @@
 #include "control/attach.h"
 #include "control/deed.h"
 #include "control/granting.h"
+#include "control/inquiry.h"
 #include "filters/chain.h"
 #include "srt/must.h"
 
@@ -14,36 +15,12 @@
 #include <stdlib.h>
 #include <sys/queue.h>
 
-/* One request that waits. */
-struct waiter {
-    TAILQ_ENTRY(waiter) link;
-    struct inquiry *inquiry;
-    struct srt_filter_ticket ticket;
-    unsigned missing; /* CHAIN_ASKS_... */
-};
-
 /* A sandbox, client or listener that asks, while it does. */
 struct asker {
     char *key;
     size_t waiting;
 };
 
-struct inquiry {
-    TAILQ_ENTRY(inquiry) link;
-    char *key;
-    char id[REQUEST_ID_LEN + 1]; /* of the request that asked first */
-    struct asker *asker;
-    struct grant about; /* what a grant that answers it says; its texts are the inquiry's */
-    void *owner;
-    bool hears_launcher, told;
-    unsigned said; /* CHAIN_ASKS_... that have said yes */
-    char *sandbox, *client, *listener, *policy, *rule, *peer, *method, *path, *host, *target;
-    enum front front;
-    uint16_t port;
-    int64_t since_ms, until_ms;
-    TAILQ_HEAD(, waiter) waiters;
-    size_t waiting;
-};
 TAILQ_HEAD(inquiries, inquiry);
 
 struct desk {
@@ -120,26 +97,11 @@ const char *desk_result_text(enum desk_result result)
 
 /* ---- askers ---- */
 
-static enum grant_scope scope_of(const struct ask *ask)
-{
-    return ask->sandbox != NULL  ? GRANT_SANDBOX
-           : ask->client != NULL ? GRANT_CLIENT
-                                 : GRANT_LISTENER;
-}
-
-static const char *name_of(const struct ask *ask)
-{
-    const char *name = ask->sandbox != NULL  ? ask->sandbox
-                       : ask->client != NULL ? ask->client
-                                             : ask->listener;
-    return name != NULL ? name : "";
-}
-
 /* Its place among those who ask; NULL: it has as many waiting as it may. */
 static struct asker *enter_asker(struct desk *desk, const struct ask *ask)
 {
     struct asker *asker = must(calloc(1, sizeof(*asker)));
-    if (asprintf(&asker->key, "%s %s", grant_scope_word(scope_of(ask)), name_of(ask)) < 0)
+    if (asprintf(&asker->key, "%s %s", grant_scope_word(inquiry_scope(ask)), inquiry_name(ask)) < 0)
         abort();
     struct asker *known = find_in(&desk->askers, asker, compare_askers);
     if (known != NULL) {
@@ -166,55 +128,6 @@ static void leave_asker(struct desk *desk, struct asker *asker)
 
 /* ---- inquiries ---- */
 
-static void put_rules(const struct inquiry *inquiry, struct json *json)
-{
-    char line[TARGET_TEXT_MAX + 16];
-    snprintf(line, sizeof(line), "allow = %s", inquiry->target);
-    json_text(json, "allow", str_of(line));
-    snprintf(line, sizeof(line), "deny = %s", inquiry->target);
-    json_text(json, "deny", str_of(line));
-}
-
-static unsigned missing_of(const struct inquiry *inquiry)
-{
-    const struct waiter *waiter;
-    unsigned missing = 0;
-    TAILQ_FOREACH(waiter, &inquiry->waiters, link)
-    missing |= waiter->missing;
-    return missing;
-}
-
-static void put_missing(unsigned missing, struct json *json)
-{
-    json_array_open(json, "needs");
-    if ((missing & CHAIN_ASKS_POLICY) != 0)
-        json_text(json, NULL, STR("operator"));
-    if ((missing & CHAIN_ASKS_SETTINGS) != 0)
-        json_text(json, NULL, STR("launcher"));
-    json_array_close(json);
-}
-
-static void put_inquiry(const struct inquiry *inquiry, struct json *json)
-{
-    json_text(json, "id", str_of(inquiry->id));
-    deed_time(json, "ts", inquiry->since_ms);
-    json_text(json, "sandbox", str_of(inquiry->sandbox));
-    json_text(json, "client", str_of(inquiry->client));
-    json_text(json, "listener", str_of(inquiry->listener));
-    json_text(json, "policy", str_of(inquiry->policy));
-    json_text(json, "peer", str_of(inquiry->peer));
-    json_text(json, "front", str_of(front_word(inquiry->front)));
-    json_text(json, "method", str_of(inquiry->method));
-    json_text(json, "path", str_of(inquiry->path));
-    json_text(json, "host", str_of(inquiry->host));
-    json_number(json, "port", inquiry->port);
-    json_text(json, "rule", str_of(inquiry->rule));
-    json_number(json, "waiting", (int64_t)inquiry->waiting);
-    deed_time(json, "until", inquiry->until_ms);
-    put_missing(missing_of(inquiry), json);
-    put_rules(inquiry, json);
-}
-
 /* For whoever follows /events. */
 static void tell_operators(struct desk *desk, const struct inquiry *inquiry, const char *verdict,
                            const char *peer)
@@ -225,7 +138,7 @@ static void tell_operators(struct desk *desk, const struct inquiry *inquiry, con
     json_object_open(&line, NULL);
     json_text(&line, "schema", STR("srt.ask/1"));
     json_text(&line, "kind", verdict == NULL ? STR("ask") : STR("answer"));
-    put_inquiry(inquiry, &line);
+    inquiry_put(inquiry, &line);
     if (verdict != NULL) {
         json_text(&line, "verdict", str_of(verdict));
         json_text(&line, "by", str_of(peer));
@@ -235,96 +148,18 @@ static void tell_operators(struct desk *desk, const struct inquiry *inquiry, con
     json_free(&line);
 }
 
-/* Its launcher may answer, and does so with what is `missing`. */
-static bool launcher_helps(const struct inquiry *inquiry, unsigned missing)
-{
-    const unsigned voice = CHAIN_ASKS_SETTINGS | (inquiry->hears_launcher ? CHAIN_ASKS_POLICY : 0u);
-    return inquiry->owner != NULL && attach_asks(inquiry->owner) && (missing & voice) != 0;
-}
-
-static void tell_launcher(struct inquiry *inquiry, unsigned missing)
-{
-    struct json fields = {0};
-    if (inquiry->told || !launcher_helps(inquiry, missing))
-        return;
-    put_inquiry(inquiry, &fields);
-    inquiry->told = attach_tell(inquiry->owner, "ask", &fields);
-}
-
-static void untell_launcher(const struct inquiry *inquiry, const char *verdict)
-{
-    struct json fields = {0};
-    if (!inquiry->told)
-        return;
-    json_text(&fields, "id", str_of(inquiry->id));
-    json_text(&fields, "verdict", str_of(verdict));
-    (void)attach_tell(inquiry->owner, "answered", &fields);
-}
-
-static void free_inquiry(struct inquiry *inquiry)
-{
-    free(inquiry->key);
-    free(inquiry->sandbox);
-    free(inquiry->client);
-    free(inquiry->listener);
-    free(inquiry->policy);
-    free(inquiry->rule);
-    free(inquiry->peer);
-    free(inquiry->method);
-    free(inquiry->path);
-    free(inquiry->host);
-    free(inquiry->target);
-    free(inquiry);
-}
-
 static void close_inquiry(struct desk *desk, struct inquiry *inquiry)
 {
     assert(inquiry->waiting == 0);
     tdelete(inquiry, &desk->by_key, compare_inquiries);
     tdelete(inquiry, &desk->by_id, compare_ids);
     TAILQ_REMOVE(&desk->inquiries, inquiry, link);
-    free_inquiry(inquiry);
-}
-
-static char *key_of(const struct ask *ask)
-{
-    char *key;
-    if (asprintf(&key, "%s\n%s\n%s\n%s", ask->target, grant_scope_word(scope_of(ask)), name_of(ask),
-                 ask->policy != NULL ? ask->policy : "") < 0)
-        abort();
-    return key;
+    inquiry_free(inquiry);
 }
 
 static struct inquiry *open_inquiry(struct desk *desk, const struct ask *ask)
 {
-    struct inquiry *inquiry = must(calloc(1, sizeof(*inquiry)));
-    inquiry->key = key_of(ask);
-    snprintf(inquiry->id, sizeof(inquiry->id), "%s", ask->request_id);
-    inquiry->owner = ask->owner;
-    inquiry->hears_launcher = ask->hears_launcher;
-    inquiry->sandbox = must_copy(ask->sandbox);
-    inquiry->client = must_copy(ask->client);
-    inquiry->listener = must_copy(ask->listener);
-    inquiry->policy = must_copy(ask->policy);
-    inquiry->rule = must_copy(ask->rule);
-    inquiry->peer = must_copy(ask->peer);
-    inquiry->method = must_copy(ask->method);
-    inquiry->path = must_copy(ask->path);
-    inquiry->host = must_copy(ask->host);
-    inquiry->target = must_copy(ask->target);
-    inquiry->front = ask->front;
-    inquiry->port = ask->port;
-    inquiry->since_ms = ask->since_ms;
-    inquiry->about = (struct grant){
-        .scope = scope_of(ask),
-        .name = inquiry->sandbox != NULL    ? inquiry->sandbox
-                : inquiry->client != NULL   ? inquiry->client
-                : inquiry->listener != NULL ? inquiry->listener
-                                            : "",
-        .policy = inquiry->policy != NULL ? inquiry->policy : "",
-        .target = inquiry->target,
-    };
-    TAILQ_INIT(&inquiry->waiters);
+    struct inquiry *inquiry = inquiry_create(ask);
     TAILQ_INSERT_TAIL(&desk->inquiries, inquiry, link);
     add_to(&desk->by_key, inquiry, compare_inquiries);
     add_to(&desk->by_id, inquiry, compare_ids);
@@ -427,7 +262,7 @@ static void add_waiter(struct desk *desk, struct inquiry *inquiry, const struct 
 
 static struct inquiry *find_inquiry(const struct desk *desk, const struct ask *ask)
 {
-    const struct inquiry like = {.key = key_of(ask)};
+    const struct inquiry like = {.key = inquiry_key(ask)};
     struct inquiry *inquiry = find_in(&desk->by_key, &like, compare_inquiries);
     free(like.key);
     return inquiry;
@@ -466,7 +301,7 @@ static void on_ask(void *arg, const struct ask *ask)
     add_waiter(desk, inquiry, ask, missing);
     if (is_new)
         tell_operators(desk, inquiry, NULL, NULL);
-    tell_launcher(inquiry, missing);
+    inquiry_tell(inquiry, missing);
 }
 
 static void on_ask_ended(void *arg, const struct srt_filter_ticket *ticket, enum ask_end why)
@@ -482,7 +317,7 @@ static void on_ask_ended(void *arg, const struct srt_filter_ticket *ticket, enum
     drop_waiter(desk, waiter);
     if (inquiry->waiting > 0)
         return;
-    untell_launcher(inquiry, words[why]);
+    inquiry_untell(inquiry, words[why]);
     tell_operators(desk, inquiry, words[why], NULL);
     close_inquiry(desk, inquiry);
 }
@@ -500,10 +335,10 @@ static size_t settle(struct desk *desk, struct inquiry *inquiry, bool approves, 
         inquiry->said |= voice;
     count = approves ? release(desk, inquiry, text) : turn_away(desk, inquiry, ASK_SAID_REFUSED);
     if (inquiry->waiting > 0) {
-        tell_launcher(inquiry, missing_of(inquiry));
+        inquiry_tell(inquiry, inquiry_missing(inquiry));
         return count;
     }
-    untell_launcher(inquiry, approves ? "approve" : "refuse");
+    inquiry_untell(inquiry, approves ? "approve" : "refuse");
     tell_operators(desk, inquiry, approves ? "approve" : "refuse", peer);
     return count;
 }
@@ -520,7 +355,7 @@ static enum desk_result check(const struct inquiry *inquiry, const struct desk_a
 {
     if (inquiry == NULL || (answer->owner != NULL && inquiry->owner != answer->owner))
         return DESK_UNKNOWN; /* a launcher learns nothing about others */
-    const unsigned missing = missing_of(inquiry);
+    const unsigned missing = inquiry_missing(inquiry);
     if ((missing & voice_in(inquiry, answer->owner)) == 0)
         return DESK_NOT_YOURS;
     return DESK_DONE;
@@ -534,7 +369,7 @@ static void put_answer(const struct inquiry *inquiry, const struct desk_answer *
     json_text(out, "host", str_of(inquiry->host));
     json_number(out, "port", inquiry->port);
     json_number(out, "answered", (int64_t)count);
-    put_missing(missing_of(inquiry), out);
+    inquiry_put_missing(inquiry_missing(inquiry), out);
     json_text(out, "grant", grant != NULL ? str_of(grant->id) : STR_NULL);
     if (grant != NULL && grant->until != 0)
         deed_time(out, "until", grant->until * 1000);
@@ -648,7 +483,7 @@ void desk_retire(struct desk *desk)
     struct inquiry *inquiry;
     while ((inquiry = TAILQ_FIRST(&desk->inquiries)) != NULL) {
         (void)turn_away(desk, inquiry, ASK_SAID_GONE);
-        untell_launcher(inquiry, "overtaken");
+        inquiry_untell(inquiry, "overtaken");
         tell_operators(desk, inquiry, "overtaken", NULL);
         close_inquiry(desk, inquiry);
     }
@@ -662,7 +497,7 @@ void desk_write_pending(const struct desk *desk, struct json *out)
     TAILQ_FOREACH(inquiry, &desk->inquiries, link)
     {
         json_object_open(out, NULL);
-        put_inquiry(inquiry, out);
+        inquiry_put(inquiry, out);
         json_object_close(out);
     }
 }
