@@ -75,6 +75,11 @@ bool policy_reports(const struct policy *policy)
     return policy->report;
 }
 
+bool policy_asks(const struct policy *policy)
+{
+    return policy->fallback == DEFAULT_ASK;
+}
+
 bool policy_hears_launchers(const struct policy *policy)
 {
     return !policy->operators_only;

@@ -66,6 +66,8 @@ struct policy_parent {
 const struct config_upstream *policy_upstream(const struct policy *policy);
 const struct policy_parent *policy_parent(const struct policy *policy);
 bool policy_reports(const struct policy *policy);
+/* What no rule names is asked for. */
+bool policy_asks(const struct policy *policy);
 /* Whether a launcher may answer what it asks, for its own sandbox. */
 bool policy_hears_launchers(const struct policy *policy);
 

@@ -97,7 +97,6 @@ void launch_free(struct launch *launch)
     free(launch->name);
     free(launch->client);
     free(launch->policy);
-    free(launch->network);
     free(launch->next_network);
     free(launch);
 }
@@ -354,7 +353,7 @@ static int make_sandbox(struct launch *launch, const struct attach_message *mess
     for (size_t i = 0; i < config.listener_count; i++)
         launch->listeners[launch->listener_count++] = listener_take(config.listeners[i]);
     launch->name = copy(message->name);
-    launch->network = copy(message->network);
+    launch->narrowed = config.narrowing;
     launch->client = copy(config.client);
     launch->policy = copy(config.policy != NULL ? config.policy : policy_name(config.narrowing));
     launch->sandbox = sandbox_attach(gateway->workers, &config);
@@ -386,8 +385,9 @@ void launch_updated(struct launch *launch)
 {
     if (launch->state != LAUNCH_UPDATING || --launch->updates_left > 0)
         return; /* or the launcher has gone meanwhile */
-    free(launch->network);
-    launch->network = steal_ptr(launch->next_network);
+    free(launch->next_network);
+    launch->next_network = NULL;
+    launch->narrowed = launch->next_narrowed;
     launch->state = LAUNCH_ATTACHED;
     struct attach_server *server = launch->server;
     struct json answer = begin_message("updated");
@@ -421,6 +421,7 @@ static bool update(struct launch *launch, const struct attach_message *message)
         return reject(launch, message->serial, err.text);
     launch->serial = message->serial;
     launch->next_network = copy(message->network);
+    launch->next_narrowed = narrowing;
     launch->updates_left = 1;
     launch->state = LAUNCH_UPDATING;
     watch_connection(launch);

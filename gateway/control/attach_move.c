@@ -133,7 +133,7 @@ static void write_state(const struct launch *launch, struct json *message)
         message, "listeners",
         (int64_t)(launch->state == LAUNCH_ATTACHED ? launch->listener_count : launch->fd_count));
     json_bool(message, "asks", launch->asks);
-    json_bool(message, "narrowed", launch->network != NULL);
+    json_bool(message, "narrowed", launch->narrowed != NULL);
     json_number(message, "in", (int64_t)launch->in.len);
     json_number(message, "out", (int64_t)(launch->out.len - launch->out_sent));
 }
@@ -146,6 +146,15 @@ static int make_bytes(const struct launch *launch)
                                      launch->out.len - launch->out_sent});
     int fd = parcel_make((struct str){bytes.data, bytes.len});
     json_free(&bytes);
+    return fd;
+}
+
+static int make_network(const struct launch *launch)
+{
+    struct json network = {0};
+    terms_write(&network, launch->narrowed);
+    const int fd = parcel_make((struct str){network.data, network.len});
+    json_free(&network);
     return fd;
 }
 
@@ -163,8 +172,8 @@ static bool send_launch(struct launch *launch, struct channel *channel)
     for (size_t i = 0; launch->state == LAUNCH_WAITING && i < launch->fd_count; i++)
         fds[count++] = launch->fds[i];
     autoclose int bytes = make_bytes(launch);
-    autoclose int network = launch->network != NULL ? parcel_make(str_of(launch->network)) : -1;
-    if (bytes < 0 || (launch->network != NULL && network < 0)) {
+    autoclose int network = launch->narrowed != NULL ? make_network(launch) : -1;
+    if (bytes < 0 || (launch->narrowed != NULL && network < 0)) {
         json_free(&message);
         return false;
     }
@@ -234,9 +243,11 @@ static int take_network(struct launch *launch, int fd, struct srt_err *err)
     struct json network = {0};
     if (!parcel_open(fd, &network))
         return srt_err_set(err, "what narrows it cannot be read");
-    launch->network = must(strndup(network.data, network.len));
+    autofree char *text = must(strndup(network.data, network.len));
     json_free(&network);
-    return terms_narrowing(false, launch->asks, launch->network, &launch->narrowing, err);
+    const int result = terms_narrowing(false, launch->asks, text, &launch->narrowing, err);
+    launch->narrowed = launch->narrowing;
+    return result;
 }
 
 static int fill(struct launch *launch, struct channel_message *message, struct srt_err *err)
@@ -358,6 +369,7 @@ void attach_narrow(struct attach_server *server, const char *sandbox, struct str
     autofree char *text = network.len > 0 ? strndup(network.p, network.len) : NULL;
     if (launch != NULL && terms_narrowing(false, launch->asks, text, &narrowing, &err) == 0) {
         launch->serial = serial;
+        launch->narrowed = NULL; /* it is the other process that knows */
         sandbox_update(launch->sandbox, narrowing, on_narrowed, launch);
         return;
     }

@@ -49,17 +49,19 @@ struct launch {
 
     struct sandbox *sandbox;
     char *name, *client, *policy;
-    bool asks; /* it has somebody who answers */
+    bool asks;                                        /* it has somebody who answers */
     struct listener *listeners[ATTACH_MAX_LISTENERS]; /* a count of each */
     size_t listener_count;
     uint64_t cookies[ATTACH_MAX_LISTENERS]; /* of its listeners, as the kernel numbers sockets */
     size_t cookie_count;
     int64_t attached_ms;
-    char *network;         /* what narrows it, as JSON; NULL: nothing */
-    int64_t serial;        /* of the update under way, */
-    char *next_network;    /* what it brings, */
-    unsigned updates_left; /* and how many processes have not taken it up */
-    uint64_t missed;       /* denials that did not fit into `out` */
+    const struct policy *narrowed; /* what narrows it, its sandbox's while that is attached and no
+                                      update is under way; NULL: nothing */
+    const struct policy *next_narrowed; /* by the update under way, */
+    char *next_network;                 /* which brings that, */
+    int64_t serial;                     /* has this number, */
+    unsigned updates_left;              /* and how many processes have not taken it up */
+    uint64_t missed;                    /* denials that did not fit into `out` */
 
     /* Between two processes (control/attach_move.h). */
     struct policy *narrowing; /* of a sandbox that is not attached yet */

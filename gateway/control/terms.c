@@ -1,6 +1,7 @@
 #include "control/terms.h"
 
 #include "config/settings.h"
+#include "srt/cleanup.h"
 #include "srt/must.h"
 
 #include <inttypes.h>
@@ -133,4 +134,53 @@ int terms_narrowing(bool private, bool asks, const char *json, struct policy **o
     settings_network_free(&network);
     faults_free(&faults);
     return result;
+}
+
+/* ---- and back ---- */
+
+static void write_list(struct json *out, const struct policy *policy, const char *key,
+                       enum rule_effect effect, enum rule_scope scope)
+{
+    json_array_open(out, key);
+    for (size_t i = 0; i < policy_rule_count(policy); i++) {
+        const struct rule *rule = policy_rule_at(policy, i);
+        if (rule->effect == effect && rule->scope == scope)
+            json_text(out, NULL, str_of(rule->text));
+    }
+    json_array_close(out);
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+    const struct rule *const *left = a, *const *right = b;
+    return strcmp((*left)->text, (*right)->text);
+}
+
+/* An entry that stands in the list twice has its reason twice; a key must not. As a key it needs no
+ * escapes: it is a host with or without a port. */
+static void write_reasons(struct json *out, const struct policy *policy)
+{
+    size_t count = 0;
+    autofree const struct rule **denials =
+        must(calloc(policy_rule_count(policy) + 1, sizeof(*denials)));
+    for (size_t i = 0; i < policy_rule_count(policy); i++)
+        if (rule_reason(policy_rule_at(policy, i)) != NULL)
+            denials[count++] = policy_rule_at(policy, i);
+    qsort(denials, count, sizeof(*denials), compare_texts);
+    json_object_open(out, "deniedDomainReasons");
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || compare_texts(&denials[i - 1], &denials[i]) != 0)
+            json_text(out, denials[i]->text, str_of(rule_reason(denials[i])));
+    json_object_close(out);
+}
+
+void terms_write(struct json *out, const struct policy *policy)
+{
+    json_object_open(out, NULL);
+    write_list(out, policy, "allowedDomains", RULE_ALLOW, RULE_REQUESTS);
+    write_list(out, policy, "deniedDomains", RULE_DENY, RULE_REQUESTS);
+    write_list(out, policy, "deniedResolvedAddresses", RULE_DENY, RULE_RESOLVED);
+    write_reasons(out, policy);
+    json_bool(out, "strictAllowlist", !policy_asks(policy));
+    json_object_close(out);
 }

@@ -7,6 +7,7 @@
 #ifndef CONTROL_TERMS_H
 #define CONTROL_TERMS_H
 
+#include "record/json.h"
 #include "session/snapshot.h"
 #include "srt/err.h"
 
@@ -21,5 +22,9 @@ int terms_policy(const struct snapshot *snapshot, uint32_t uid, const char *want
  * leave open is a question. */
 int terms_narrowing(bool private, bool asks, const char *json, struct policy **out,
                     struct srt_err *err);
+
+/* The lists again that terms_narrowing() has made `policy` of, for another process: a JSON object.
+ * They are written when it is needed, rather than kept for every sandbox. */
+void terms_write(struct json *out, const struct policy *policy);
 
 #endif
