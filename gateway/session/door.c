@@ -125,7 +125,7 @@ static unsigned connections_of(const struct sandbox *sandbox)
 }
 
 /* Whether one more is too many; `*at_once`: even to be told so. */
-static enum outcome capacity_for(const struct door *door, bool *at_once)
+static enum outcome capacity_now(const struct door *door, bool *at_once)
 {
     const struct gateway_config *config = door->worker->tenure->snapshot->config;
     const unsigned open = workers_connections(door->worker->team);
@@ -137,6 +137,16 @@ static enum outcome capacity_for(const struct door *door, bool *at_once)
     const unsigned own = connections_of(door->sandbox);
     *at_once = own >= config->max_sandbox_connections + SANDBOX_OVERFLOW;
     return own >= config->max_sandbox_connections ? OUTCOME_LIMIT : OUTCOME_ALLOWED;
+}
+
+/* Who was refused and is gone takes nobody's place. */
+static enum outcome capacity_for(const struct door *door, bool *at_once)
+{
+    const enum outcome capacity = capacity_now(door, at_once);
+    if (capacity == OUTCOME_ALLOWED)
+        return capacity;
+    farewells_look(&door->worker->farewells);
+    return capacity_now(door, at_once);
 }
 
 /* False: no more for now. */

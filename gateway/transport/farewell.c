@@ -111,12 +111,16 @@ static void look_at_oldest(struct farewells *farewells)
     ev_timer_start(farewells->loop, &farewell->timer);
 }
 
+void farewells_look(struct farewells *farewells)
+{
+    while (!TAILQ_EMPTY(&farewells->fresh))
+        look_at_oldest(farewells);
+}
+
 static void on_fresh(struct ev_loop *loop, ev_timer *timer, int revents)
 {
     (void)loop, (void)revents;
-    struct farewells *farewells = timer->data;
-    while (!TAILQ_EMPTY(&farewells->fresh))
-        look_at_oldest(farewells);
+    farewells_look(timer->data);
 }
 
 void farewells_init(struct farewells *farewells, struct ev_loop *loop)

@@ -38,6 +38,9 @@ void farewells_end(struct farewells *farewells);
  * when some more have been said farewell to, before the loop is asked to watch it. */
 void farewell_linger(struct farewells *farewells, int fd, farewell_closed_fn *on_closed, void *arg);
 
+/* Room is needed: looks at once whose peer has closed meanwhile. */
+void farewells_look(struct farewells *farewells);
+
 /* Resets the connection as soon as the kernel has delivered what it holds, or makes no progress
  * with it for ten seconds. Takes `fd` over, and may be
  * done with it at once. */

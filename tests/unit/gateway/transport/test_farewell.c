@@ -76,6 +76,20 @@ static void a_peer_that_closes_at_once_is_not_watched(void **state)
     run_until_closed(parting, 1);
 }
 
+static void who_is_gone_makes_room_when_it_is_needed(void **state)
+{
+    struct parting *parting = *state;
+    const int gone = say_farewell(parting), stays = say_farewell(parting);
+    close(gone);
+    farewells_look(&parting->farewells);
+    assert_int_equal(parting->closed, 1);
+    assert_int_equal(parting->farewells.fresh_count, 0);
+    farewells_look(&parting->farewells);
+    assert_refused(stays);
+    close(stays);
+    run_until_closed(parting, 2);
+}
+
 static void what_a_peer_still_says_is_thrown_away(void **state)
 {
     struct parting *parting = *state;
@@ -139,6 +153,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_peer_that_closes_at_once_is_not_watched, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(who_is_gone_makes_room_when_it_is_needed, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_a_peer_still_says_is_thrown_away, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_peer_that_stays_is_left, set_up, tear_down),
