@@ -185,15 +185,16 @@ static size_t entry_cost(const struct entry *entry)
     return cost_of(entry->len + entry->squid_len);
 }
 
-static void tell(struct audit *audit, struct entry *entry, bool go)
+/* One lock for as many as there are. */
+static void tell(struct audit *audit, struct entry *entries, size_t count, bool go)
 {
-    if (entry->written == NULL)
-        return;
     pthread_mutex_lock(&audit->tell_lock);
-    if (!audit->muted)
-        entry->written(entry->arg, entry->ticket, go);
+    for (struct entry *entry = entries; entry < entries + count; entry++) {
+        if (entry->written != NULL && !audit->muted)
+            entry->written(entry->arg, entry->ticket, go);
+        entry->written = NULL;
+    }
     pthread_mutex_unlock(&audit->tell_lock);
-    entry->written = NULL;
 }
 
 /* ---- lines ---- */
@@ -217,14 +218,12 @@ static struct str stamp_text(struct audit *audit, int64_t ts_ms)
 static void format_json(struct audit *audit, struct json *out, uint64_t seq,
                         const struct entry *entry)
 {
-    out->comma = false;
-    json_object_open(out, NULL);
-    json_text(out, "schema", STR("srt.audit/1"));
-    json_text(out, "ts", stamp_text(audit, entry->ts_ms));
-    json_number(out, "seq", (int64_t)seq);
+    json_append(out, STR("{\"schema\":\"srt.audit/1\",\"ts\":\""));
+    json_append(out, stamp_text(audit, entry->ts_ms));
+    json_append(out, STR("\",\"seq\":"));
+    json_number(out, NULL, (int64_t)seq);
     json_raw(out, NULL, entry_fields(&audit->batch, entry));
-    json_object_close(out);
-    json_newline(out);
+    json_append(out, STR("}\n"));
 }
 
 /* Most records have no line in that format: it is about requests that are over. */
@@ -283,12 +282,14 @@ static struct str shown_line(struct audit *audit, size_t index)
     return (struct str){audit->shown.data, audit->shown.len};
 }
 
-/* Its number is still the next one. */
-static void observe(struct audit *audit, size_t index)
+/* Shows the lines up to `end`, and takes their numbers. */
+static void count_lines(struct audit *audit, size_t end)
 {
+    atomic_fetch_add(&audit->count, end - audit->finished);
     pthread_mutex_lock(&audit->observer_lock);
-    if (audit->observer != NULL)
-        audit->observer(audit->observer_arg, shown_line(audit, index));
+    for (; audit->finished < end; audit->finished++, audit->seq++)
+        if (audit->observer != NULL)
+            audit->observer(audit->observer_arg, shown_line(audit, audit->finished));
     pthread_mutex_unlock(&audit->observer_lock);
 }
 
@@ -301,12 +302,10 @@ static void finish_lines(struct audit *audit)
     for (; end < audit->batch.count && audit->ends[end] <= audit->sent; end++)
         cost += entry_cost(&audit->batch.entries[end]);
     atomic_fetch_sub(&audit->queued, cost);
-    for (size_t i = audit->finished; i < end; i++)
-        tell(audit, &audit->batch.entries[i], true);
-    for (; audit->finished < end; audit->finished++, audit->seq++) {
-        observe(audit, audit->finished);
-        atomic_fetch_add(&audit->count, 1);
-    }
+    if (end == audit->finished)
+        return;
+    tell(audit, &audit->batch.entries[audit->finished], end - audit->finished, true);
+    count_lines(audit, end);
 }
 
 /* Writes on until all is out. False: errno says why not; what is out is accounted for. */
@@ -358,7 +357,7 @@ static bool untear(struct audit *audit)
 /* This record is never going to be written. */
 static void give_up(struct audit *audit, struct entry *entry)
 {
-    tell(audit, entry, !audit->required);
+    tell(audit, entry, 1, !audit->required);
     atomic_fetch_sub(&audit->queued, entry_cost(entry));
     atomic_fetch_add(&audit->lost, 1);
     entry->len = SIZE_MAX; /* dropped; compact() leaves it out */
@@ -375,7 +374,7 @@ static void release_waiters(struct audit *audit, struct batch *batch, size_t fro
         if (audit->required)
             give_up(audit, entry);
         else
-            tell(audit, entry, true);
+            tell(audit, entry, 1, true);
     }
 }
 
