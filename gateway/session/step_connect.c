@@ -3,6 +3,7 @@
 #include "session/ending.h"
 #include "srt/must.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,10 +104,13 @@ static bool can_reuse_upstream(struct session *s, const struct approved *approve
            memcmp(&kept->bind, bind_of(s), sizeof(kept->bind)) == 0;
 }
 
+/* Without the room for more addresses. */
 static struct approved *copy_approved(const struct approved *approved)
 {
-    struct approved *copy = must(malloc(sizeof(*copy)));
-    *copy = *approved;
+    const size_t size =
+        offsetof(struct approved, addrs) + approved->count * sizeof(approved->addrs[0]);
+    struct approved *copy = must(malloc(size));
+    memcpy(copy, approved, size);
     return copy;
 }
 

@@ -55,6 +55,7 @@ struct facts {
     bool has_length, is_chunked, has_host, expects_continue;
     bool closes, keeps_alive, wants_upgrade;
     uint64_t length;
+    struct str authority; /* of the request's target, once that is known to be one */
     struct str proxy_authorization, accept, upgrade;
     size_t upgrade_count;
     struct str options[HTTP_MAX_OPTIONS];
@@ -151,6 +152,8 @@ static bool on_host(struct facts *facts, struct str value, struct http_fault *fa
     if (facts->has_host)
         return malformed(fault, "there is more than one Host");
     facts->has_host = true;
+    if (facts->authority.p != NULL && str_eq(facts->authority, value))
+        return true;
     if (!target_parse_default(&target, value, 80, &why))
         return malformed(fault, "the Host is not a host with an optional port");
     return true;
@@ -273,7 +276,7 @@ static struct str wanted_upgrade(const struct facts *facts, int minor)
     return facts->upgrade;
 }
 
-static bool read_absolute(struct http_request *out, struct http_fault *fault)
+static bool read_absolute(struct http_request *out, struct facts *facts, struct http_fault *fault)
 {
     static const struct str http = FIELD("http://"), https = FIELD("https://");
     struct str target = out->target;
@@ -288,7 +291,8 @@ static bool read_absolute(struct http_request *out, struct http_fault *fault)
     while (end < rest.len && rest.p[end] != '/' && rest.p[end] != '?')
         end++;
     const char *why = NULL;
-    if (!target_parse_default(&out->to, (struct str){rest.p, end}, out->https ? 443 : 80, &why))
+    facts->authority = (struct str){rest.p, end};
+    if (!target_parse_default(&out->to, facts->authority, out->https ? 443 : 80, &why))
         return malformed(fault, why);
     out->form = HTTP_ABSOLUTE_FORM;
     out->target_is_set = true;
@@ -307,11 +311,12 @@ static void split_query(struct http_request *out)
             out->query.len == 0 && str_eq(out->method, STR("OPTIONS")) ? STR("*") : STR("/");
 }
 
-static bool read_target(struct http_request *out, struct http_fault *fault)
+static bool read_target(struct http_request *out, struct facts *facts, struct http_fault *fault)
 {
     const char *why = NULL;
     if (str_eq(out->method, STR("CONNECT"))) {
         out->form = HTTP_AUTHORITY_FORM;
+        facts->authority = out->target;
         out->target_is_set = target_parse(&out->to, out->target, &why);
         return out->target_is_set || malformed(fault, why);
     }
@@ -323,7 +328,7 @@ static bool read_target(struct http_request *out, struct http_fault *fault)
     if (out->target.p[0] == '/') {
         out->form = HTTP_ORIGIN_FORM;
         out->path = out->target;
-    } else if (!read_absolute(out, fault)) {
+    } else if (!read_absolute(out, facts, fault)) {
         return false;
     }
     split_query(out);
@@ -344,7 +349,7 @@ static bool read_request(struct str head, struct http_request *out, struct http_
     out->method = cut(&line, ' ');
     out->target = cut(&line, ' ');
     out->minor = minor_of(line);
-    if (!read_target(out, fault))
+    if (!read_target(out, &facts, fault))
         return false;
     if (!read_fields(head, out->fields, &out->field_count, &facts, fault) ||
         !check_framing(&facts, out->minor, fault))
