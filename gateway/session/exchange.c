@@ -13,6 +13,8 @@
 /* Bytes of bodies do not measure a turn: heads and chunk sizes without end would take all of it. */
 enum { ROUNDS_MAX = RELAY_TURN_BYTES / RELAY_CHUNK };
 
+enum { ADDED = 128 }; /* bytes by which a head mostly grows here */
+
 void exchange_begin(struct session *session)
 {
     struct http *http = session->http;
@@ -25,7 +27,7 @@ void exchange_begin(struct session *session)
     if (http->asks_for_url)
         via_write_head(session, &session->upstream.out);
     else if (http->reused)
-        buf_append(&session->upstream.out, buf_view(&http->forward)); /* may be needed once more */
+        stream_send(&session->upstream, buf_view(&http->forward)); /* may be needed once more */
     else
         buf_move(&session->upstream.out, &http->forward);
     if (!http->reused)
@@ -140,17 +142,11 @@ static bool pump_request(struct session *session, enum exchange_result *result)
 
 /* ---- the response's head ---- */
 
-static void append_field(struct buf *out, struct str name, struct str value)
-{
-    buf_append(out, name);
-    buf_append(out, STR(": "));
-    buf_append(out, value);
-    buf_append(out, STR("\r\n"));
-}
-
 static void append_status(struct buf *out, const struct http_response *head)
 {
-    buf_printf(out, "HTTP/1.1 %d ", head->status);
+    buf_append(out, STR("HTTP/1.1 "));
+    buf_number(out, (uint64_t)head->status);
+    buf_append(out, STR(" "));
     buf_append(out, head->reason);
     buf_append(out, STR("\r\n"));
 }
@@ -159,7 +155,7 @@ static void append_fields(struct buf *out, const struct http_response *head)
 {
     for (size_t i = 0; i < head->field_count; i++)
         if (!head->fields[i].hop_by_hop && !http_is_own(head->fields[i].name))
-            append_field(out, head->fields[i].name, head->fields[i].value);
+            http_write_field(out, head->fields[i].name, head->fields[i].value);
     buf_append(out, STR("Via: "));
     for (size_t i = 0; i < head->field_count; i++)
         if (str_ieq(head->fields[i].name, STR("Via")) && head->fields[i].value.len > 0) {
@@ -191,10 +187,12 @@ static void pass_head(struct session *session, const struct http_response *head)
                    http->response_coding == HTTP_BODY_UNTIL_CLOSE || !http->body.done;
     http->upstream_stays = head->keep_alive && head->body != HTTP_BODY_UNTIL_CLOSE;
 
+    /* What is at hand of the body leaves with the head; what we add to that is short. */
+    (void)buf_room(out, session->upstream.in.len + ADDED);
     append_status(out, head);
     append_fields(out, head);
     if (head->has_length && head->body != HTTP_BODY_CHUNKED)
-        buf_printf(out, "Content-Length: %llu\r\n", (unsigned long long)head->length);
+        http_write_length(out, head->length);
     else if (http->response_coding == HTTP_BODY_CHUNKED)
         buf_append(out, STR("Transfer-Encoding: chunked\r\n"));
     buf_append(out, http->closes ? STR("Connection: close\r\n\r\n") : STR("\r\n"));
@@ -221,7 +219,7 @@ static enum exchange_result pass_upgrade(struct session *session, const struct h
     append_status(out, head);
     append_fields(out, head);
     buf_append(out, STR("Connection: upgrade\r\n"));
-    append_field(out, STR("Upgrade"), head->upgrade);
+    http_write_field(out, STR("Upgrade"), head->upgrade);
     buf_append(out, STR("\r\n"));
     buf_take(&session->upstream.in, head->size);
     return EXCHANGE_UPGRADED;

@@ -42,6 +42,16 @@ bool http_body_feed(struct http_body_in *body, struct str in, size_t *used, stru
     return true;
 }
 
+static void write_chunk_size(struct buf *out, size_t size)
+{
+    static const char hex[] = "0123456789abcdef";
+    char digits[2 * sizeof(size)], *first = digits + sizeof(digits);
+    for (; size > 0; size >>= 4)
+        *--first = hex[size & 15];
+    buf_append(out, (struct str){first, (size_t)(digits + sizeof(digits) - first)});
+    buf_append(out, STR("\r\n"));
+}
+
 void http_body_write(struct buf *out, enum http_body kind, struct str data)
 {
     if (data.len == 0)
@@ -50,7 +60,7 @@ void http_body_write(struct buf *out, enum http_body kind, struct str data)
         buf_append(out, data);
         return;
     }
-    buf_printf(out, "%zx\r\n", data.len);
+    write_chunk_size(out, data.len);
     buf_append(out, data);
     buf_append(out, STR("\r\n"));
 }
@@ -59,4 +69,19 @@ void http_body_finish(struct buf *out, enum http_body kind)
 {
     if (kind == HTTP_BODY_CHUNKED)
         buf_append(out, STR("0\r\n\r\n"));
+}
+
+void http_write_field(struct buf *out, struct str name, struct str value)
+{
+    buf_append(out, name);
+    buf_append(out, STR(": "));
+    buf_append(out, value);
+    buf_append(out, STR("\r\n"));
+}
+
+void http_write_length(struct buf *out, uint64_t length)
+{
+    buf_append(out, STR("Content-Length: "));
+    buf_number(out, length);
+    buf_append(out, STR("\r\n"));
 }

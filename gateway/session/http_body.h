@@ -27,6 +27,10 @@ bool http_body_feed(struct http_body_in *body, struct str in, size_t *used, stru
 /* Writes data as it is, or as one chunk. */
 void http_body_write(struct buf *out, enum http_body kind, struct str data);
 /* The end, which only a chunked body shows. */
+/* Of a head. */
+void http_write_field(struct buf *out, struct str name, struct str value);
+void http_write_length(struct buf *out, uint64_t length);
+
 void http_body_finish(struct buf *out, enum http_body kind);
 
 #endif

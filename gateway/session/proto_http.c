@@ -154,23 +154,15 @@ static bool is_credential(struct str name)
     return str_ieq(name, STR("Proxy-Authorization"));
 }
 
-static void append_field(struct buf *out, struct str name, struct str value)
-{
-    buf_append(out, name);
-    buf_append(out, STR(": "));
-    buf_append(out, value);
-    buf_append(out, STR("\r\n"));
-}
-
 static void append_host(struct buf *out, const struct target *target)
 {
     char text[TARGET_TEXT_MAX], host[NAME_MAX_LEN + 1];
+    const bool v6 = target->is_addr && target->addr.family == 6;
     if (target->port != 80)
-        buf_printf(out, "Host: %s\r\n", target_format(text, target));
-    else if (target->is_addr && target->addr.family == 6)
-        buf_printf(out, "Host: [%s]\r\n", target_host(host, target));
+        BUF_JOIN(out, "Host: ", target_format(text, target), "\r\n");
     else
-        buf_printf(out, "Host: %s\r\n", target_host(host, target));
+        BUF_JOIN(out, "Host: ", v6 ? "[" : NULL, target_host(host, target), v6 ? "]" : NULL,
+                 "\r\n");
 }
 
 /* RFC 9110 7.6.3: what came, in one field, and us. The comment is how we know our own. */
@@ -184,16 +176,14 @@ static void append_via(struct buf *out, const struct http_field *fields, size_t 
         buf_append(out, fields[i].value);
         buf_append(out, STR(", "));
     }
-    if (token != NULL)
-        buf_printf(out, "1.1 srt-gateway (%s)\r\n", token);
-    else
-        buf_append(out, STR("1.1 srt-gateway\r\n"));
+    BUF_JOIN(out, "1.1 srt-gateway", token != NULL ? " (" : NULL, token, token != NULL ? ")" : NULL,
+             "\r\n");
 }
 
 static void append_body_fields(struct buf *out, enum http_body body, uint64_t length)
 {
     if (body == HTTP_BODY_LENGTH)
-        buf_printf(out, "Content-Length: %llu\r\n", (unsigned long long)length);
+        http_write_length(out, length);
     else if (body == HTTP_BODY_CHUNKED)
         buf_append(out, STR("Transfer-Encoding: chunked\r\n"));
 }
@@ -204,7 +194,7 @@ static void append_max_forwards(struct buf *out, struct str value)
     unsigned long hops = 0;
     for (size_t i = 0; i < value.len && hops < 100000; i++) {
         if (value.p[i] < '0' || value.p[i] > '9') {
-            append_field(out, STR("Max-Forwards"), value);
+            http_write_field(out, STR("Max-Forwards"), value);
             return;
         }
         hops = hops * 10 + (unsigned long)(value.p[i] - '0');
@@ -234,13 +224,13 @@ static void write_forward(struct session *session, const struct http_request *he
         if (options && str_ieq(field->name, STR("Max-Forwards")))
             append_max_forwards(out, field->value);
         else
-            append_field(out, field->name, field->value);
+            http_write_field(out, field->name, field->value);
     }
     append_via(out, head->fields, head->field_count, workers_loop_token(session->worker->team));
     append_body_fields(out, head->body, head->length);
     if (http->wants_upgrade) {
         buf_append(out, STR("Connection: upgrade\r\n"));
-        append_field(out, STR("Upgrade"), head->upgrade);
+        http_write_field(out, STR("Upgrade"), head->upgrade);
     } else if (!head->keep_alive) {
         buf_append(out, STR("Connection: close\r\n"));
     }

@@ -81,8 +81,7 @@ static const char *policy_word(const struct session *session)
     return policy != NULL ? policy_name(policy) : NULL;
 }
 
-static void write_json(const struct session *session, const char *message, const char *next_step,
-                       struct json *json)
+static void write_json(const struct session *session, struct json *json)
 {
     const struct request *request = &session->request;
     const struct outcome_row *row = outcome_row(request->outcome);
@@ -102,8 +101,8 @@ static void write_json(const struct session *session, const char *message, const
     json_text(json, "policy", str_of(policy_word(session)));
     json_text(json, "rule", str_of(ruling->rule != NULL ? rule_id(ruling->rule, id) : NULL));
     json_text(json, "request_id", str_of(request->id));
-    json_text(json, "message", str_of(message));
-    json_text(json, "next_step", str_of(next_step));
+    json_text(json, "message", str_of(request->message));
+    json_text(json, "next_step", str_of(request_next_step(request)));
     json_text(json, "docs", str_of(ruling->policy != NULL ? policy_docs(ruling->policy) : NULL));
     json_object_close(json);
     json_newline(json);
@@ -115,31 +114,25 @@ static int status_of(const struct request *request)
                                      : outcome_row(request->outcome)->http_status;
 }
 
-static void append_length(struct buf *out, size_t len)
-{
-    buf_append(out, STR("\r\nContent-Length: "));
-    buf_number(out, len);
-    buf_append(out, STR("\r\n\r\n"));
-}
-
-static void append_json(struct session *session, const char *message, const char *next_step,
-                        bool bodiless, struct buf *out)
+static void append_json(struct session *session, bool bodiless, struct buf *out)
 {
     struct json *json = &session->worker->json;
-    write_json(session, message, next_step, json);
-    buf_append(out, STR("Content-Type: application/json"));
-    append_length(out, json->len);
+    write_json(session, json);
+    buf_append(out, STR("Content-Type: application/json\r\n"));
+    http_write_length(out, json->len);
+    buf_append(out, STR("\r\n"));
     if (!bodiless)
         buf_append(out, (struct str){json->data, json->len});
 }
 
-static void append_text(const char *id, const char *message, const char *next_step, bool bodiless,
-                        struct buf *out)
+static void append_text(const struct request *request, bool bodiless, struct buf *out)
 {
-    buf_append(out, STR("Content-Type: text/plain; charset=utf-8"));
-    append_length(out, strlen(message) + strlen(next_step) + strlen(id) + 3);
+    const char *next_step = request_next_step(request);
+    buf_append(out, STR("Content-Type: text/plain; charset=utf-8\r\n"));
+    http_write_length(out, strlen(request->message) + strlen(next_step) + strlen(request->id) + 3);
+    buf_append(out, STR("\r\n"));
     if (!bodiless)
-        BUF_JOIN(out, message, "\n", next_step, "\n", id, "\n");
+        BUF_JOIN(out, request->message, "\n", next_step, "\n", request->id, "\n");
 }
 
 static void append_retry_after(struct buf *out, const struct request *request)
@@ -149,8 +142,7 @@ static void append_retry_after(struct buf *out, const struct request *request)
     buf_append(out, STR("\r\n"));
 }
 
-static void append_head(const struct request *request, const char *message, bool keeps_connection,
-                        struct buf *out)
+static void append_head(const struct request *request, bool keeps_connection, struct buf *out)
 {
     const struct outcome_row *row = outcome_row(request->outcome);
     const int status = status_of(request);
@@ -158,7 +150,7 @@ static void append_head(const struct request *request, const char *message, bool
     buf_number(out, (uint64_t)status);
     BUF_JOIN(out, " ", row->policy ? "Blocked by policy" : http_status_phrase(status),
              "\r\nProxy-Status: srt-gateway; error=", row->proxy_error, "; details=");
-    append_quoted(out, message);
+    append_quoted(out, request->message);
     BUF_JOIN(out, "\r\n", row->policy ? "X-Proxy-Error: blocked-by-allowlist\r\n" : NULL,
              status != 407
                  ? NULL
@@ -173,14 +165,13 @@ void refusal_send_http(struct session *session, bool keeps_connection)
     const struct request *request = &session->request;
     const bool bodiless = session->http != NULL && session->http->parsed && session->http->head;
     struct buf *out = &session->worker->reply;
-    char message[TEXT_MAX], next_step[TEXT_MAX];
-    refusal_texts(session, message, sizeof(message), next_step, sizeof(next_step));
+    assert(request->message != NULL); /* its record was made before */
     buf_clear(out);
-    append_head(request, message, keeps_connection, out);
+    append_head(request, keeps_connection, out);
     if (request->prefers_text)
-        append_text(request->id, message, next_step, bodiless, out);
+        append_text(request, bodiless, out);
     else
-        append_json(session, message, next_step, bodiless, out);
+        append_json(session, bodiless, out);
     if (keeps_connection)
         stream_send(&session->client, buf_view(out));
     else

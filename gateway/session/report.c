@@ -196,6 +196,7 @@ bool report_refusal(struct session *session, uint64_t ticket)
 {
     char message[TEXT_MAX], next_step[TEXT_MAX];
     refusal_texts(session, message, sizeof(message), next_step, sizeof(next_step));
+    request_set_texts(&session->request, message, next_step);
     write_decision(session, message);
     bool taken = submit(session, ticket); /* one that is not is counted by the log */
     count_outcome(session);

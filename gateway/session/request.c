@@ -12,8 +12,26 @@ char *request_copy_text(struct str text)
     return copy;
 }
 
+void request_set_texts(struct request *request, const char *message, const char *next_step)
+{
+    const size_t message_size = strlen(message) + 1, next_step_size = strlen(next_step) + 1;
+    char *both = malloc(message_size + next_step_size);
+    if (both == NULL)
+        abort();
+    memcpy(both, message, message_size);
+    memcpy(both + message_size, next_step, next_step_size);
+    free(request->message);
+    request->message = both;
+}
+
+const char *request_next_step(const struct request *request)
+{
+    return request->message + strlen(request->message) + 1;
+}
+
 void request_reset(struct request *request)
 {
+    free(request->message);
     free(request->host_text);
     free(request->method);
     free(request->path);
@@ -28,6 +46,6 @@ void request_set_host_text(struct request *request, struct str host, uint16_t po
 {
     free(request->host_text);
     request->host_text = request_copy_text(host);
-    request->host_text_len = host.len;
+    request->host_text_len = (uint32_t)host.len;
     request->port_text = port;
 }

@@ -39,8 +39,8 @@ struct request {
     bool via_failed;   /* `via` is to blame for the outcome */
     bool admitted;     /* from handing the allow to the audit log until the close record */
     enum front front;  /* FRONT_COUNT: not known (yet) */
-    char *host_text;   /* what was asked for where it is no target, any bytes; or NULL */
-    size_t host_text_len;
+    uint32_t host_text_len;
+    char *host_text;     /* what was asked for where it is no target, any bytes; or NULL */
     char *method, *path; /* NULL: not visible */
 
     /* How it ends, if not well. */
@@ -49,6 +49,7 @@ struct request {
     unsigned retry_after_s; /* 0: not said */
     enum first_bytes first_bytes;
     const char *why; /* what was wrong with it, a fixed phrase; or NULL */
+    char *message;   /* what its record says and its client is told; or NULL */
 
     struct decision decision;
     struct approval *approval; /* NULL: nobody had to be asked */
@@ -71,6 +72,10 @@ struct request {
 
 /* A NUL-terminated copy; what is behind the view is not looked at. */
 char *request_copy_text(struct str text);
+
+/* What is said of its refusal; the next step is kept behind the message. */
+void request_set_texts(struct request *request, const char *message, const char *next_step);
+const char *request_next_step(const struct request *request);
 
 void request_reset(struct request *request);
 void request_set_host_text(struct request *request, struct str host, uint16_t port);

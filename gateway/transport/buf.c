@@ -49,7 +49,7 @@ void buf_append(struct buf *buf, struct str bytes)
     if (bytes.len == 0)
         return;
     memcpy(buf_room(buf, bytes.len), bytes.p, bytes.len);
-    buf_added(buf, bytes.len);
+    buf->len += (uint32_t)bytes.len;
 }
 
 void buf_join(struct buf *buf, const char *const parts[], size_t count)
