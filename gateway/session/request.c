@@ -15,9 +15,7 @@ char *request_copy_text(struct str text)
 void request_set_texts(struct request *request, const char *message, const char *next_step)
 {
     const size_t message_size = strlen(message) + 1, next_step_size = strlen(next_step) + 1;
-    char *both = malloc(message_size + next_step_size);
-    if (both == NULL)
-        abort();
+    char *both = must(malloc(message_size + next_step_size));
     memcpy(both, message, message_size);
     memcpy(both + message_size, next_step, next_step_size);
     free(request->message);
