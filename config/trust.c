@@ -1,6 +1,7 @@
 #include "config/trust.h"
 
 #include "config/file.h"
+#include "srt/must.h"
 
 #include <openssl/pem.h>
 #include <openssl/x509.h>
@@ -60,9 +61,7 @@ static int add_both(X509_STORE *store, struct str extra, struct srt_err *err)
 
 struct x509_store_st *trust_load(struct str extra, struct srt_err *err)
 {
-    X509_STORE *store = X509_STORE_new();
-    if (store == NULL)
-        abort();
+    X509_STORE *store = must(X509_STORE_new());
     if (add_both(store, extra, err) == 0)
         return store;
     X509_STORE_free(store);

@@ -4,6 +4,7 @@
 #include "filters/filter_set.h"
 #include "session/errand.h"
 #include "session/session.h"
+#include "srt/must.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -13,18 +14,10 @@ enum { REACH_ENTRIES = 4096 }; /* addresses whose last outcome a worker remember
 
 /* ---- tenures, narrowings, name services ---- */
 
-static void *allocate(size_t size)
-{
-    void *p = calloc(1, size);
-    if (p == NULL)
-        abort();
-    return p;
-}
-
 static struct tenure *tenure_create(struct workers *team, struct snapshot *snapshot,
                                     struct budget **budgets, struct usage **usages, void **filters)
 {
-    struct tenure *tenure = allocate(sizeof(*tenure));
+    struct tenure *tenure = must(calloc(1, sizeof(*tenure)));
     tenure->team = team;
     tenure->snapshot = snapshot_take(snapshot);
     tenure->budgets = budgets;
@@ -55,7 +48,7 @@ struct narrowing *narrowing_create(struct policy *policy)
 {
     if (policy == NULL)
         return NULL;
-    struct narrowing *narrowing = allocate(sizeof(*narrowing));
+    struct narrowing *narrowing = must(calloc(1, sizeof(*narrowing)));
     narrowing->policy = policy;
     narrowing->users = 1;
     return narrowing;
@@ -92,7 +85,7 @@ name_service_create(struct worker *worker, const struct gateway_config *config, 
     struct resolver *resolver = resolver_create(worker->loop, &resolver_config, err);
     if (resolver == NULL)
         return NULL;
-    struct name_service *service = allocate(sizeof(*service));
+    struct name_service *service = must(calloc(1, sizeof(*service)));
     service->worker = worker;
     service->resolver = resolver;
     service->users = 1;
@@ -326,10 +319,10 @@ int worker_init(struct worker *worker, struct workers *team, unsigned index,
     farewells_init(&worker->farewells, worker->loop);
     worker->reach = reach_create(REACH_ENTRIES);
     relay_room_init(&worker->room);
-    worker->answer = allocate(sizeof(*worker->answer));
-    worker->approved = allocate(sizeof(*worker->approved));
-    worker->http_request = allocate(sizeof(*worker->http_request));
-    worker->http_response = allocate(sizeof(*worker->http_response));
+    worker->answer = must(calloc(1, sizeof(*worker->answer)));
+    worker->approved = must(calloc(1, sizeof(*worker->approved)));
+    worker->http_request = must(calloc(1, sizeof(*worker->http_request)));
+    worker->http_response = must(calloc(1, sizeof(*worker->http_response)));
     return 0;
 }
 

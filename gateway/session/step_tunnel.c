@@ -4,6 +4,7 @@
 #include "session/report.h"
 #include "session/spending.h"
 #include "session/standing.h"
+#include "srt/must.h"
 
 #include <stdlib.h>
 
@@ -156,8 +157,8 @@ enum step wake_hello(struct session *s)
         return watch_hello(s);
     if (client->in.len == 0)
         return ended ? STEP_RELAY : STEP_WAIT;
-    if (s->look == NULL && (s->look = calloc(1, sizeof(*s->look))) == NULL)
-        abort();
+    if (s->look == NULL)
+        s->look = must(calloc(1, sizeof(*s->look)));
     if (s->began <= 0)
         s->began = session_now(s);
     switch (hello_parse(buf_view(&client->in), &s->look->hello, &hello)) {

@@ -1,5 +1,6 @@
 #include "transport/connector.h"
 
+#include "srt/must.h"
 #include "transport/stream.h"
 
 #include <assert.h>
@@ -291,9 +292,7 @@ size_t connector_size(void)
 static struct connector *connector_create(struct slab *room, uint32_t count)
 {
     const bool in_slab = room != NULL && count <= FEW;
-    struct connector *connector = in_slab ? slab_take(room) : calloc(1, size_for(count));
-    if (connector == NULL)
-        abort();
+    struct connector *connector = must(in_slab ? slab_take(room) : calloc(1, size_for(count)));
     connector->in_slab = in_slab;
     return connector;
 }

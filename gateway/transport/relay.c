@@ -1,5 +1,7 @@
 #include "transport/relay.h"
 
+#include "srt/must.h"
+
 #include <assert.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -78,9 +80,7 @@ static void pipe_close(struct relay_pipe *pipe)
 void relay_room_init(struct relay_room *room)
 {
     *room = (struct relay_room){
-        .scratch = malloc(RELAY_CHUNK), .pipe = pipe_make(), .spare = pipe_make()};
-    if (room->scratch == NULL)
-        abort();
+        .scratch = must(malloc(RELAY_CHUNK)), .pipe = pipe_make(), .spare = pipe_make()};
     for (size_t i = 0; i < RELAY_PIPES; i++)
         room->kept[i] = no_pipe;
 }

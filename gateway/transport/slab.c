@@ -1,5 +1,7 @@
 #include "transport/slab.h"
 
+#include "srt/must.h"
+
 #include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -112,9 +114,7 @@ void slab_end(struct slab *slab)
 
 static struct slab_block *make_block(struct slab *slab)
 {
-    struct slab_block *block = map_block();
-    if (block == NULL)
-        abort();
+    struct slab_block *block = must(map_block());
     *block = (struct slab_block){.slab = slab, .fresh = FIRST};
     ASAN_POISON_MEMORY_REGION((char *)block + FIRST, BLOCK - FIRST);
     return block;
