@@ -206,6 +206,18 @@ static bool settings_hold_secret(const struct settings *settings)
            (parent->https.text != NULL && strchr(parent->https.text, '@') != NULL);
 }
 
+/* ssh takes no configuration there that is not root's, and in a user namespace that knows this user
+ * only, nothing is root's: it would refuse to work at all. */
+static int hide_unusable(struct launch *launch, struct srt_err *err)
+{
+    static const char place[] = "/etc/ssh/ssh_config.d";
+    struct stat st;
+    if (geteuid() == 0 || lstat(place, &st) != 0 || !S_ISDIR(st.st_mode))
+        return 0;
+    return rules_guard(&launch->fence, FENCE_DENY_READ, place,
+                       "default: ssh refuses files of unknown owners", &launch->notes, err);
+}
+
 static int build_fence(struct launch *launch)
 {
     autofree char *default_settings =
@@ -245,6 +257,8 @@ static int build_fence(struct launch *launch)
                                 .never_read = never_read};
     struct srt_err err;
     int result = rules_build(&launch->fence, launch->settings, &world, &launch->notes, &err);
+    if (result == 0)
+        result = hide_unusable(launch, &err);
     for (size_t i = 0; i < launch->notes.warning_count; i++)
         fprintf(stderr, "srt-launch: warning: %s\n", launch->notes.warnings[i]);
     for (size_t i = 0; launch->options.verbose && i < launch->notes.detail_count; i++)

@@ -137,8 +137,10 @@ static void end(struct watch *watch, int result)
 static bool say_what_hides(const struct watch *watch, const char *program)
 {
     struct path_place place;
+    struct stat st;
     autofree char *absolute = realpath(program, NULL);
-    if (absolute == NULL || access(program, X_OK) != 0 || path_resolve(absolute, &place, NULL) != 0)
+    if (absolute == NULL || stat(absolute, &st) != 0 || !S_ISREG(st.st_mode) ||
+        access(absolute, X_OK) != 0 || path_resolve(absolute, &place, NULL) != 0)
         return false;
     struct fence_view view = fence_view(watch->run->law->fence, place.path);
     if (view.readable)

@@ -46,6 +46,8 @@ struct ward {
     int host_proc; /* the host's /proc */
     int own_fds;   /* our own directory of descriptors in it */
     const struct warden_law *law;
+    uid_t uid; /* whom the sandbox knows: we are called otherwise in our namespace */
+    gid_t gid;
     uint64_t *missed; /* reports that found no room */
     int64_t slow_ms;  /* when srt-launch last had no time to read them */
     uint64_t *masks;  /* the mounts that hide something */

@@ -71,6 +71,8 @@ static _Noreturn void become_warden(const struct inside *inside, const struct wa
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
     signal(SIGCHLD, SIG_IGN); /* those who wait for a FIFO reap themselves */
+    uid_t uid = getuid();     /* as inside; no longer here once we have joined */
+    gid_t gid = getgid();
     if (getppid() != parent || inside_join(inside, INSIDE_MOUNTS, &err) != 0 ||
         setns(inside->net_ns, CLONE_NEWNET) != 0 || !call_set_rights(true))
         _exit(1);
@@ -91,6 +93,8 @@ static _Noreturn void become_warden(const struct inside *inside, const struct wa
                          .slow_ms = INT64_MIN / 2,
                          .here = -1,
                          .law = law,
+                         .uid = uid,
+                         .gid = gid,
                          .secrets = (law->syscalls & SYSCALLS_WATCH_READS) != 0 &&
                                     secrets_watch(law->fence)};
     find_masks(&ward);

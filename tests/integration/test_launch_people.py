@@ -2,6 +2,7 @@
 import json
 import os
 import platform
+import shutil
 import subprocess
 import unittest
 
@@ -80,6 +81,49 @@ class Machines(Launch):
             self.skipTest("this kernel lets root of a user namespace make no further one")
         self.assertRan(result)
         self.assertEqual(os.listdir(self.work), ["ran"])
+
+
+    def test_ssh_works_where_the_machine_has_configuration_for_it(self):
+        """Files that belong to nobody it knows would make it refuse to work."""
+        if not self.account or not shutil.which("ssh") or not os.path.isdir("/etc/ssh/ssh_config.d"):
+            self.skipTest("an ordinary user with ssh is needed")
+        settings = self.settings()
+        self.own()
+        own = os.path.join(self.programs, "ssh_config.d")
+        os.mkdir(own)
+        with open(os.path.join(own, "20-host.conf"), "w") as f:
+            f.write("Host *\n  Port 2222\n")
+        self.addCleanup(shutil.rmtree, own)
+        for path, answer in (("ssh -G a.test | grep '^port '", "port 22\n"), ("ls /etc/ssh/ssh_config.d", "")):
+            result = subprocess.run(["unshare", "-m", "/bin/sh", "-c", f"mount --bind {own} /etc/ssh/ssh_config.d && exec setpriv --reuid"
+                                     f" {self.account.pw_uid} --regid {self.account.pw_gid} --clear-groups \"$0\" \"$@\"", self.launch, "-s",
+                                     settings, "--egress", "none", "--", "/bin/sh", "-c", path], cwd=self.work, env=self.environment(), text=True,
+                                    capture_output=True, timeout=60)
+            self.assertEqual((result.returncode, result.stdout), (0, answer), result.stderr)
+
+    def test_group_of_a_shared_directory_is_kept_and_cannot_be_given(self):
+        if not self.account:
+            self.skipTest("groups are given by root")
+        shared = os.path.join(self.work, "shared")
+        os.mkdir(shared)
+        settings = self.settings()
+        self.own()
+        os.chown(shared, 0, 12345)
+        os.chmod(shared, 0o2770)
+        result = subprocess.run([self.launch, "-s", settings, "--egress", "none", "--", "python3", "-c", """
+import os
+os.chdir("shared")
+open("f", "w").close(); os.mkdir("d"); os.mkdir("d/e"); os.symlink("f", "l")
+for call in (lambda: os.chown("f", -1, os.stat("f").st_gid), lambda: os.chown("f", 0, 0), lambda: os.lchown("l", 1, -1),
+             lambda: os.chown(os.open("f", 0), -1, 12345), lambda: os.chown("nothing", 5, 5), lambda: os.chown("f", os.getuid(), -1)):
+    try: call(); print("done")
+    except OSError as e: print(e.strerror)
+"""], cwd=self.work, env=self.environment(), capture_output=True, text=True, timeout=60,
+                                user=self.account.pw_uid, group=self.account.pw_gid, extra_groups=[12345])
+        self.assertEqual(result.stdout.splitlines(), ["Operation not permitted"] * 4 + ["No such file or directory", "done"], result.stderr)
+        for name, mode in (("f", 0o100644), ("d", 0o42755), ("d/e", 0o42755)):
+            st = os.stat(os.path.join(shared, name))
+            self.assertEqual((st.st_gid, oct(st.st_mode)), (12345, oct(mode)), name)
 
 
 class Faults(Launch):
