@@ -63,25 +63,22 @@ static void shut_door(struct door *door, const char *why)
 }
 
 /* A launcher shares its listener with us, and with it the flag that keeps accept4() from waiting;
- * it may also have taken the connection itself. An honest one that cleared the flag is forgiven. */
-static int accept_from_launcher(struct door *door, struct sockaddr_storage *peer)
+ * it may also have taken the connection itself. An honest one that cleared the flag is forgiven.
+ * False: we could be made to wait. */
+static bool begin_accepting(struct door *door)
 {
-    socklen_t len = sizeof(*peer);
-    struct alarm *alarm = &door->worker->alarm;
+    if (door->sandbox == NULL)
+        return true;
     const int listener = listener_fd(door->listener), flags = fcntl(listener, F_GETFL);
     if (flags >= 0 && (flags & O_NONBLOCK) == 0)
         (void)fcntl(listener, F_SETFL, flags | O_NONBLOCK);
-    if (!alarm_set(alarm)) {
-        errno = ENOMEM;
-        return -1;
-    }
-    const int fd = accept4(listener, (struct sockaddr *)peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    const int error = errno;
-    alarm_clear(alarm);
-    errno = error;
-    if (fd >= 0)
-        stream_unlinger(fd);
-    return fd;
+    return alarm_set(&door->worker->alarm);
+}
+
+static void end_accepting(struct door *door)
+{
+    if (door->sandbox != NULL)
+        alarm_clear(&door->worker->alarm);
 }
 
 /* False: no more for now. */
@@ -155,12 +152,12 @@ static bool accept_one(struct door *door)
     struct worker *worker = door->worker;
     struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
     socklen_t len = sizeof(peer);
-    const int fd = door->sandbox != NULL
-                       ? accept_from_launcher(door, &peer)
-                       : accept4(listener_fd(door->listener), (struct sockaddr *)&peer, &len,
-                                 SOCK_NONBLOCK | SOCK_CLOEXEC);
+    const int fd = accept4(listener_fd(door->listener), (struct sockaddr *)&peer, &len,
+                           SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0)
         return after_failure(door, errno);
+    if (door->sandbox != NULL)
+        stream_unlinger(fd);
     worker->accept_pause_s = 0;
     bool at_once;
     const enum outcome capacity = capacity_for(door, &at_once);
@@ -175,8 +172,13 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int revents)
 {
     (void)loop, (void)revents;
     struct door *door = io->data;
+    if (!begin_accepting(door)) {
+        pause_accepting(door->worker, ENOMEM);
+        return;
+    }
     for (int turn = 0; turn < ACCEPT_TURN && accept_one(door); turn++)
         ;
+    end_accepting(door);
 }
 
 /* A listener is shared: with other workers, a launcher, a process that takes our place. While
