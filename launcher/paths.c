@@ -312,3 +312,21 @@ bool path_glob_match(const char *pattern, const char *relative)
         p += p[2] == '/' ? 3 : 2;
     return *p == '\0';
 }
+
+bool path_glob_reaches(const char *pattern, const char *dir)
+{
+    const char *p = pattern, *n = dir;
+    while (*n != '\0') {
+        size_t name_len = strcspn(n, "/");
+        size_t pattern_len = strcspn(p, "/");
+        if (pattern_len == 2 && p[0] == '*' && p[1] == '*')
+            return true;
+        if (*p == '\0' || !path_component_match(p, pattern_len, n, name_len))
+            return false;
+        p += pattern_len;
+        p += *p == '/';
+        n += name_len;
+        n += *n == '/';
+    }
+    return *p != '\0';
+}

@@ -48,6 +48,8 @@ char *path_parent(const char *path);
  * be. */
 bool path_is_glob(const char *name);
 bool path_glob_match(const char *pattern, const char *relative);
+/* Whether anything below this directory may match. */
+bool path_glob_reaches(const char *pattern, const char *dir);
 bool path_component_match(const char *pattern, size_t pattern_len, const char *name, size_t len);
 
 #endif

@@ -230,14 +230,15 @@ static bool on_glob_entry(void *context, const struct tree_entry *entry)
             glob->of_process = strdup(entry->path);
         return !matches && glob->of_process == NULL;
     }
+    bool reaches = path_glob_reaches(glob->pattern, entry->relative);
     if (entry->type == PATH_UNREADABLE) {
         /* Something below may match and cannot be seen: then all of it is taken as matching. */
-        if (verb_denies(glob->verb))
+        if (verb_denies(glob->verb) && (matches || reaches))
             fence_add(glob->build->fence, glob->verb, entry->path, PATH_DIR, glob->setting);
         return false;
     }
     if (!matches)
-        return true;
+        return reaches;
     glob->matches++;
     if (entry->type == PATH_SYMLINK)
         add_place(glob->build, glob->verb, entry->path, glob->setting);

@@ -99,6 +99,27 @@ class Reads(Fence):
         result = self.sh("cat shut/.env; chmod 700 shut; cat shut/.env; touch shut/x; ls -A shut")
         self.assertEqual(result.stdout, "", result.stderr)
 
+    def test_F20_patterns_are_searched_for_no_deeper_than_they_reach(self):
+        for i in range(300):
+            os.makedirs(os.path.join(self.work, f"deep/{i}/a/b"))
+        self.write("key.pem", "secret")
+        self.write("deep/7/a/other.pem", "other\n")
+        closed = os.path.join(self.work, "deep/closed")
+        os.mkdir(closed)
+        self.filesystem["denyRead"] = ["*.pem", "deep/*/key"]
+        self.own()
+        if os.geteuid() == 0:
+            os.chown(closed, 1, 1)
+        os.chmod(closed, 0o700)
+        self.own = lambda *paths: None
+        os.chmod(self.settings(), 0o644)
+        result = self.sh("cat key.pem; cat deep/7/a/other.pem; ls -d deep/closed", options=("-v",))
+        self.assertEqual(result.stdout, "other\ndeep/closed\n", result.stderr)
+        result = self.run_plain("-s", os.path.join(self.top, "settings.json"), "--dry-run", "true")
+        hidden = [line.split()[1] for line in result.stdout.splitlines() if line.startswith(f"  hidden {self.work}/")]
+        # What cannot be looked into is hidden where the pattern goes on below it, and only there.
+        self.assertEqual(hidden, [closed, f"{self.work}/key.pem"] if self.account else [f"{self.work}/key.pem"], result.stderr)
+
     def test_F04_new_names_that_match(self):
         """What is written in the sandbox it may read; what may not be written is refused at once."""
         self.filesystem.update(denyRead=["**/.env"], denyWrite=["**/*.lock"])

@@ -105,6 +105,24 @@ static void test_globs(void **state)
             fail_msg("%s on %s is not %d", rows[i].pattern, rows[i].path, rows[i].matches);
 }
 
+static void test_globs_reach_only_so_deep(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *pattern, *dir;
+        bool reaches;
+    } rows[] = {
+        {"*.pem", "", true},       {"*.pem", "a", false},     {"*.pem", "x.pem", false},
+        {"a/*.pem", "a", true},    {"a/*.pem", "b", false},   {"a/*.pem", "a/b", false},
+        {"*/k", "a", true},        {"*/k", "a/k", false},     {"**/k", "a/b/c", true},
+        {"a/**/k", "a/b/c", true}, {"a/**/k", "b", false},    {"**", "a/b", true},
+        {"a/**", "a", true},       {"[ab]/?/k", "a/x", true}, {"[ab]/?/k", "c/x", false},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (path_glob_reaches(rows[i].pattern, rows[i].dir) != rows[i].reaches)
+            fail_msg("%s below %s", rows[i].pattern, rows[i].dir);
+}
+
 static void test_hostile_globs_end(void **state)
 {
     (void)state;
@@ -197,6 +215,7 @@ int main(void)
         cmocka_unit_test(test_within_is_about_components),
         cmocka_unit_test(test_order_puts_parents_directly_before_children),
         cmocka_unit_test(test_globs),
+        cmocka_unit_test(test_globs_reach_only_so_deep),
         cmocka_unit_test(test_hostile_globs_end),
         cmocka_unit_test_setup_teardown(test_resolve_follows_links, make_tree, remove_tree),
         cmocka_unit_test_setup_teardown(test_resolve_says_where_an_absent_name_would_be, make_tree,
