@@ -1,5 +1,7 @@
 #include "launcher/gitconfig.h"
 
+#include "srt/cleanup.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +32,7 @@ static char lower(int c)
 
 /* Follows git_parse_source() of git's config.c step by step, so that both see the same entries. */
 struct reader {
-    const char *at, *end;
+    const char *begin, *at, *end;
     bool ended, odd;
     char section[KEY_SIZE], subsection[KEY_SIZE], name[KEY_SIZE], value[VALUE_SIZE];
     bool has_subsection;
@@ -175,8 +177,10 @@ static bool read_value(struct reader *reader)
 
 static bool read_entry(struct reader *reader, int first, struct gitconfig_entry *entry)
 {
-    size_t len = 0;
+    size_t len = 0, start = (size_t)(reader->at - reader->begin) - 1;
     int c = first;
+    while (start > 0 && (reader->begin[start - 1] == ' ' || reader->begin[start - 1] == '\t'))
+        start--;
     do {
         if (!add_char(reader->name, sizeof(reader->name), &len, lower(c)))
             return false;
@@ -188,19 +192,21 @@ static bool read_entry(struct reader *reader, int first, struct gitconfig_entry 
         .section = reader->section,
         .subsection = reader->has_subsection ? reader->subsection : NULL,
         .name = reader->name,
+        .start = start,
     };
-    if (c == '\n')
-        return true;
-    if (c != '=' || !read_value(reader))
-        return false;
-    entry->value = reader->value;
+    if (c != '\n') {
+        if (c != '=' || !read_value(reader))
+            return false;
+        entry->value = reader->value;
+    }
+    entry->end = (size_t)(reader->at - reader->begin);
     return true;
 }
 
 enum gitconfig_end gitconfig_read(const char *bytes, size_t len, gitconfig_visitor *visit,
                                   void *context)
 {
-    struct reader reader = {.at = bytes, .end = bytes + len};
+    struct reader reader = {.begin = bytes, .at = bytes, .end = bytes + len};
     bool comment = false;
     if (len >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0) {
         reader.at += 3;
@@ -330,7 +336,33 @@ static bool is_url(const char *value)
     return false;
 }
 
+/* Below the top of a work tree, and no option. */
+static bool is_inner_path(const char *value)
+{
+    if (!is_text(value) || value[0] == '\0' || value[0] == '/')
+        return false;
+    for (const char *p = value; *p != '\0';) {
+        size_t len = strcspn(p, "/");
+        if (len == 2 && memcmp(p, "..", 2) == 0)
+            return false;
+        p += len + (p[len] == '/');
+    }
+    return true;
+}
+
+static bool is_reference(const char *value)
+{
+    return is_text(value) && strncmp(value, "refs/", 5) == 0;
+}
+
 enum subsection { NO_SUBSECTION, ANY_SUBSECTION };
+
+struct harmless {
+    const char *section;
+    enum subsection subsection;
+    const char *name; /* NULL = any that no row above names */
+    bool (*good)(const char *value);
+};
 
 /* What may be in the configuration of a repository that the sandbox has made. Everything that is
  * not named is refused: among the rest are names of programs (hooksPath, fsmonitor, sshCommand,
@@ -338,12 +370,7 @@ enum subsection { NO_SUBSECTION, ANY_SUBSECTION };
  * of files (include*, attributesFile, excludesFile, worktree), what changes the meaning of an
  * address (url.*.insteadOf, proxies, protocol.*), and what makes git fetch without being asked
  * (promisor remotes): an address can carry what was found in the sandbox. */
-static const struct {
-    const char *section;
-    enum subsection subsection;
-    const char *name;
-    bool (*good)(const char *value);
-} harmless[] = {
+static const struct harmless of_repository[] = {
     {"core", NO_SUBSECTION, "repositoryformatversion",
      is_number},                                           /* how the repository is laid out */
     {"core", NO_SUBSECTION, "filemode", is_bool},          /* what the file system can do */
@@ -399,37 +426,69 @@ static const struct {
     {"maintenance", NO_SUBSECTION, "auto", is_bool},         /* when git cleans up after itself */
 };
 
+/* git reads nothing but submodules from `.gitmodules`, and takes only some of it; the rest is for
+ * other tools. */
+static const struct harmless of_modules[] = {
+    {"submodule", ANY_SUBSECTION, "path", is_inner_path},    /* in the work tree */
+    {"submodule", ANY_SUBSECTION, "url", is_url},            /* as of a remote */
+    {"submodule", ANY_SUBSECTION, "update", is_update_mode}, /* no command */
+    {"submodule", ANY_SUBSECTION, NULL, is_text},            /* a branch, switches */
+    {"submodule", NO_SUBSECTION, "recurse", is_bool},        /* whether submodules are looked at */
+    {"submodule", NO_SUBSECTION, "fetchjobs", is_number},    /* a number of processes */
+};
+
+/* What may change in a repository that was there before. What it pulls from and pushes to is no
+ * part of it; which of its remotes a branch follows is judged by is_followed(). */
+static const struct harmless of_changes[] = {
+    {"branch", ANY_SUBSECTION, "merge", is_reference},       /* a reference */
+    {"branch", ANY_SUBSECTION, "rebase", is_pull_mode},      /* how histories are joined */
+    {"branch", ANY_SUBSECTION, "description", is_text},      /* text for people */
+    {"submodule", NO_SUBSECTION, "active", is_text},         /* patterns of paths inside the tree */
+    {"submodule", ANY_SUBSECTION, "active", is_bool},        /* whether it is looked at */
+    {"submodule", ANY_SUBSECTION, "url", is_url},            /* as of a remote */
+    {"submodule", ANY_SUBSECTION, "update", is_update_mode}, /* no command */
+};
+
+#define ROWS(table) (table), sizeof(table) / sizeof((table)[0])
+
+static bool is_harmless(const struct harmless *rows, size_t count,
+                        const struct gitconfig_entry *entry)
+{
+    if (entry->subsection != NULL && !is_text(entry->subsection))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(rows[i].section, entry->section) == 0 &&
+            (rows[i].name == NULL || strcmp(rows[i].name, entry->name) == 0) &&
+            (rows[i].subsection == ANY_SUBSECTION) == (entry->subsection != NULL))
+            return rows[i].good(entry->value);
+    return false;
+}
+
 struct vetting {
+    const struct harmless *rows;
+    size_t count;
     char *why;
     size_t why_size;
 };
 
-static bool is_harmless(const struct gitconfig_entry *entry)
+static bool blame(const struct gitconfig_entry *entry, char *why, size_t why_size)
 {
-    for (size_t i = 0; i < sizeof(harmless) / sizeof(harmless[0]); i++)
-        if (strcmp(harmless[i].section, entry->section) == 0 &&
-            strcmp(harmless[i].name, entry->name) == 0 &&
-            (harmless[i].subsection == ANY_SUBSECTION) == (entry->subsection != NULL) &&
-            (entry->subsection == NULL || is_text(entry->subsection)))
-            return harmless[i].good(entry->value);
+    const char *subsection = entry->subsection;
+    snprintf(why, why_size, "%.32s%s%.32s.%.32s", entry->section, subsection != NULL ? "." : "",
+             subsection != NULL ? subsection : "", entry->name);
     return false;
 }
 
 static bool vet_entry(void *context, const struct gitconfig_entry *entry)
 {
     const struct vetting *vetting = context;
-    if (is_harmless(entry))
-        return true;
-    const char *subsection = entry->subsection;
-    snprintf(vetting->why, vetting->why_size, "%.32s%s%.32s.%.32s", entry->section,
-             subsection != NULL ? "." : "", subsection != NULL ? subsection : "", entry->name);
-    return false;
+    return is_harmless(vetting->rows, vetting->count, entry) ||
+           blame(entry, vetting->why, vetting->why_size);
 }
 
-bool gitconfig_harmless(const char *bytes, size_t len, char *why, size_t why_size)
+static bool is_plain(enum gitconfig_end end, char *why, size_t why_size)
 {
-    struct vetting vetting = {.why = why, .why_size = why_size};
-    switch (gitconfig_read(bytes, len, vet_entry, &vetting)) {
+    switch (end) {
     case GITCONFIG_PLAIN:
         return true;
     case GITCONFIG_STOPPED:
@@ -442,4 +501,176 @@ bool gitconfig_harmless(const char *bytes, size_t len, char *why, size_t why_siz
         return false;
     }
     return false;
+}
+
+bool gitconfig_harmless(const char *bytes, size_t len, char *why, size_t why_size)
+{
+    struct vetting vetting = {ROWS(of_repository), why, why_size};
+    return is_plain(gitconfig_read(bytes, len, vet_entry, &vetting), why, why_size);
+}
+
+/* The name of a submodule is a path below `.git/modules`. */
+static bool vet_module(void *context, const struct gitconfig_entry *entry)
+{
+    const struct vetting *vetting = context;
+    if (entry->subsection != NULL && !is_inner_path(entry->subsection))
+        return blame(entry, vetting->why, vetting->why_size);
+    return vet_entry(context, entry);
+}
+
+bool gitconfig_modules_harmless(const char *bytes, size_t len, char *why, size_t why_size)
+{
+    struct vetting vetting = {ROWS(of_modules), why, why_size};
+    return is_plain(gitconfig_read(bytes, len, vet_module, &vetting), why, why_size);
+}
+
+/* ---- what has changed ---- */
+
+/* What must stay as it is, one entry after the other. */
+struct lasting {
+    char *text;
+    size_t len, size;
+    char **remotes; /* that the repository has; NULL while they are collected */
+    size_t remote_count;
+};
+
+struct comparing {
+    struct lasting *old;
+    size_t at; /* how much of it has come again */
+    char *why;
+    size_t why_size;
+};
+
+static bool is_of(const struct gitconfig_entry *entry, const char *section, const char *name)
+{
+    return entry->subsection != NULL && strcmp(entry->section, section) == 0 &&
+           strcmp(entry->name, name) == 0;
+}
+
+/* Only a name that the configuration gives a meaning to; for any other git looks elsewhere. */
+static bool is_followed(const struct lasting *old, const struct gitconfig_entry *entry)
+{
+    if ((!is_of(entry, "branch", "remote") && !is_of(entry, "branch", "pushremote")) ||
+        !is_text(entry->subsection) || entry->value == NULL)
+        return false;
+    if (strcmp(entry->value, ".") == 0)
+        return true;
+    for (size_t i = 0; i < old->remote_count; i++)
+        if (strcmp(old->remotes[i], entry->value) == 0)
+            return true;
+    return false;
+}
+
+static bool may_vary(const struct lasting *old, const struct gitconfig_entry *entry)
+{
+    return is_followed(old, entry) || is_harmless(ROWS(of_changes), entry);
+}
+
+static bool collect_remote(void *context, const struct gitconfig_entry *entry)
+{
+    struct lasting *old = context;
+    if (!is_of(entry, "remote", "url"))
+        return true;
+    old->remotes = reallocarray(old->remotes, old->remote_count + 1, sizeof(char *));
+    assert(old->remotes != NULL);
+    old->remotes[old->remote_count] = strdup(entry->subsection);
+    assert(old->remotes[old->remote_count] != NULL);
+    old->remote_count++;
+    return true;
+}
+
+enum { SPELLED_SIZE = 3 * KEY_SIZE + VALUE_SIZE + 16 };
+
+/* Its bytes with their lengths, so that no two entries are spelled alike. */
+static size_t spell(const struct gitconfig_entry *entry, char out[SPELLED_SIZE])
+{
+    const char *parts[] = {entry->section, entry->subsection, entry->name, entry->value};
+    size_t len = 0;
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        out[len++] = parts[i] != NULL ? '=' : '-';
+        size_t part = parts[i] != NULL ? strlen(parts[i]) + 1 : 0;
+        if (part > 0)
+            memcpy(out + len, parts[i], part);
+        len += part;
+    }
+    return len;
+}
+
+static bool collect_lasting(void *context, const struct gitconfig_entry *entry)
+{
+    struct lasting *old = context;
+    char spelled[SPELLED_SIZE];
+    if (may_vary(old, entry))
+        return true;
+    size_t len = spell(entry, spelled);
+    if (old->len + len > old->size) {
+        old->size = 2 * (old->len + len);
+        old->text = realloc(old->text, old->size);
+        assert(old->text != NULL);
+    }
+    memcpy(old->text + old->len, spelled, len);
+    old->len += len;
+    return true;
+}
+
+static bool compare_lasting(void *context, const struct gitconfig_entry *entry)
+{
+    struct comparing *comparing = context;
+    const struct lasting *old = comparing->old;
+    char spelled[SPELLED_SIZE];
+    if (may_vary(old, entry))
+        return true;
+    size_t len = spell(entry, spelled);
+    if (old->len - comparing->at < len || memcmp(old->text + comparing->at, spelled, len) != 0)
+        return blame(entry, comparing->why, comparing->why_size);
+    comparing->at += len;
+    return true;
+}
+
+bool gitconfig_changes_harmless(const char *old_bytes, size_t old_len, const char *bytes,
+                                size_t len, char *why, size_t why_size)
+{
+    struct lasting old = {.text = NULL};
+    struct comparing comparing = {.old = &old, .why = why, .why_size = why_size};
+    gitconfig_read(old_bytes, old_len, collect_remote, &old);
+    gitconfig_read(old_bytes, old_len, collect_lasting, &old);
+    bool good = is_plain(gitconfig_read(bytes, len, compare_lasting, &comparing), why, why_size);
+    if (good && comparing.at != old.len) {
+        snprintf(why, why_size, "something is left out");
+        good = false;
+    }
+    for (size_t i = 0; i < old.remote_count; i++)
+        free(old.remotes[i]);
+    free(old.remotes);
+    free(old.text);
+    return good;
+}
+
+struct cutting {
+    char *bytes;
+    size_t kept, from; /* what comes from `from` on has not been looked at */
+};
+
+static bool cut_worktree(void *context, const struct gitconfig_entry *entry)
+{
+    struct cutting *cutting = context;
+    if (entry->subsection != NULL || strcmp(entry->section, "core") != 0 ||
+        strcmp(entry->name, "worktree") != 0)
+        return true;
+    memmove(cutting->bytes + cutting->kept, cutting->bytes + cutting->from,
+            entry->start - cutting->from);
+    cutting->kept += entry->start - cutting->from;
+    cutting->from = entry->end;
+    return true;
+}
+
+size_t gitconfig_without_worktree(char *bytes, size_t len)
+{
+    autofree char *read = malloc(len + 1);
+    assert(read != NULL);
+    memcpy(read, bytes, len);
+    struct cutting cutting = {.bytes = bytes};
+    gitconfig_read(read, len, cut_worktree, &cutting);
+    memmove(bytes + cutting.kept, bytes + cutting.from, len - cutting.from);
+    return cutting.kept + len - cutting.from;
 }

@@ -2,7 +2,7 @@
  * git's configuration files, read as data: git itself is never run on a tree that is not trusted.
  *
  * Ownership: everything is borrowed; what the visitor sees is valid during the call. Thread: any.
- * Failure: as stated; nothing is allocated.
+ * Failure: as stated; running out of memory aborts.
  */
 #ifndef LAUNCHER_GITCONFIG_H
 #define LAUNCHER_GITCONFIG_H
@@ -15,6 +15,7 @@ struct gitconfig_entry {
     const char *subsection; /* as written; NULL = there is none */
     const char *name;       /* in lower case */
     const char *value;      /* NULL: the name stands alone, which means true */
+    size_t start, end;      /* its line in the bytes, or its part of the line */
 };
 
 /* Returns whether to go on. */
@@ -34,5 +35,18 @@ enum gitconfig_end gitconfig_read(const char *bytes, size_t len, gitconfig_visit
  * program that it names and reads no file that it names. Otherwise `why` gets the name at fault,
  * such as "core.fsmonitor". The repository's own content may be anybody's. */
 bool gitconfig_harmless(const char *bytes, size_t len, char *why, size_t why_size);
+
+/* The same for the file `.gitmodules` of a work tree, from which git takes less. */
+bool gitconfig_modules_harmless(const char *bytes, size_t len, char *why, size_t why_size);
+
+/* Whether the new configuration of a repository says what the old one says, but for which branches
+ * follow which of its remotes and which submodules it has. */
+bool gitconfig_changes_harmless(const char *old_bytes, size_t old_len, const char *bytes,
+                                size_t len, char *why, size_t why_size);
+
+/* Takes `core.worktree` out, wherever it leads, and returns what is left of `len`. A submodule's
+ * git directory does not need it, as the file `.git` is found in the work tree; and a link that is
+ * put in the work tree's place later would make git write anywhere. */
+size_t gitconfig_without_worktree(char *bytes, size_t len);
 
 #endif

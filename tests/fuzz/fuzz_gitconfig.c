@@ -78,6 +78,71 @@ static bool nothing_to_run(void *context, const struct gitconfig_entry *entry)
     return true;
 }
 
+static bool only_submodules(void *context, const struct gitconfig_entry *entry)
+{
+    (void)context;
+    if (strcmp(entry->section, "submodule") != 0 ||
+        (strcmp(entry->name, "update") == 0 && strchr(entry->value, '!') != NULL))
+        abort();
+    return true;
+}
+
+static bool is_worktree(const struct gitconfig_entry *entry)
+{
+    return entry->subsection == NULL && strcmp(entry->section, "core") == 0 &&
+           strcmp(entry->name, "worktree") == 0;
+}
+
+static bool write_other(void *context, const struct gitconfig_entry *entry)
+{
+    return is_worktree(entry) || write_entry(context, entry);
+}
+
+static bool write_dangerous(void *context, const struct gitconfig_entry *entry)
+{
+    bool varies = strcmp(entry->section, "branch") == 0 || strcmp(entry->section, "submodule") == 0;
+    return varies || write_entry(context, entry);
+}
+
+static bool same(const struct text *a, const struct text *b)
+{
+    return a->len == b->len && memcmp(a->bytes, b->bytes, a->len) == 0;
+}
+
+/* Without its work tree it says everything else that it said. */
+static void cut(const char *bytes, size_t size)
+{
+    static struct text before, after, rest;
+    before.len = after.len = 0;
+    enum gitconfig_end end = gitconfig_read(bytes, size, write_other, &before);
+    memcpy(rest.bytes, bytes, size);
+    rest.len = gitconfig_without_worktree(rest.bytes, size);
+    if (end == GITCONFIG_MALFORMED || before.len >= ROOM / 2)
+        return;
+    if (gitconfig_read(rest.bytes, rest.len, write_entry, &after) == GITCONFIG_MALFORMED ||
+        !same(&before, &after))
+        abort();
+}
+
+/* One half as the old, the other as the new configuration: only branches and submodules differ. */
+static void change(const char *bytes, size_t size, enum gitconfig_end end)
+{
+    static struct text first, second;
+    char why[128];
+    if (gitconfig_changes_harmless(bytes, size, bytes, size, why, sizeof(why)) !=
+        (end == GITCONFIG_PLAIN))
+        abort();
+    const size_t half = size / 2;
+    first.len = second.len = 0;
+    if (!gitconfig_changes_harmless(bytes, half, bytes + half, size - half, why, sizeof(why)))
+        return;
+    gitconfig_read(bytes, half, write_dangerous, &first);
+    gitconfig_read(bytes + half, size - half, write_dangerous, &second);
+    if (!same(&first, &second) ||
+        gitconfig_read(bytes + half, size - half, write_dangerous, &second) != GITCONFIG_PLAIN)
+        abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct text first, second;
@@ -97,5 +162,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         (end != GITCONFIG_PLAIN ||
          gitconfig_read(bytes, size, nothing_to_run, NULL) != GITCONFIG_PLAIN))
         abort();
+    if (gitconfig_modules_harmless(bytes, size, why, sizeof(why)) &&
+        gitconfig_read(bytes, size, only_submodules, NULL) != GITCONFIG_PLAIN)
+        abort();
+    cut(bytes, size);
+    change(bytes, size, end);
     return 0;
 }

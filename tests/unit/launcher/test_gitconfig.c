@@ -188,6 +188,143 @@ static void test_values_are_judged(void **state)
     assert_refused("[core", "not a configuration");
 }
 
+static void test_the_place_of_an_entry_is_its_line(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *before, *after;
+    } rows[] = {
+        {"[core]\n\tbare = false\n\tworktree = ../../../a\n\tfilemode = true\n",
+         "[core]\n\tbare = false\n\tfilemode = true\n"},
+        {"[core]\n\tworktree = /x", "[core]\n"},
+        {"[core] worktree = a\n[x]\n", "[core][x]\n"},
+        {"[core]\nworktree\n\tWorkTree = \"a\n", "[core]\n\tWorkTree = \"a\n"},
+        {"[core]\n\tworktree = a\\\n  b\n\tbare = true\n", "[core]\n\tbare = true\n"},
+        {"[core \"x\"]\n\tworktree = a\n[cor]\n\tworktree = b\n",
+         "[core \"x\"]\n\tworktree = a\n[cor]\n\tworktree = b\n"},
+        {"[core]\n\tworktree = a\n[b]\n\tc = d\n[core]\n\tworktree = e\n",
+         "[core]\n[b]\n\tc = d\n[core]\n"},
+        {"", ""},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char text[256];
+        snprintf(text, sizeof(text), "%s", rows[i].before);
+        text[gitconfig_without_worktree(text, strlen(text))] = '\0';
+        assert_string_equal(text, rows[i].after);
+        /* And of every part of it the rest is still in its place. */
+        for (size_t len = 0; len <= strlen(rows[i].before); len++) {
+            memcpy(text, rows[i].before, len);
+            assert_true(gitconfig_without_worktree(text, len) <= len);
+        }
+    }
+}
+
+static void test_modules_name_places_and_addresses_only(void **state)
+{
+    (void)state;
+    char why[128];
+    static const char *const good[] = {
+        "",
+        ("[submodule \"a/b\"]\n\tpath = a/b\n\turl = ../x\n\tbranch = main\n\tshallow = true\n"),
+        ("[submodule \"a\"]\n\turl = https://h/x\n\tupdate = rebase\n\tignore = all\n"
+         "\tdatalad-id = 1-2\n[submodule]\n\trecurse = true\n"),
+    };
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+        if (!gitconfig_modules_harmless(good[i], strlen(good[i]), why, sizeof(why)))
+            fail_msg("%s: %s", good[i], why);
+    static const struct {
+        const char *text, *why;
+    } bad[] = {
+        {"[submodule \"a\"]\n\tupdate = !x\n", "submodule.a.update"},
+        {"[submodule \"a\"]\n\turl = ext::x\n", "submodule.a.url"},
+        {"[submodule \"a\"]\n\turl = -x\n", "submodule.a.url"},
+        {"[submodule \"a\"]\n\tpath = ../a\n", "submodule.a.path"},
+        {"[submodule \"a\"]\n\tpath = a/../../b\n", "submodule.a.path"},
+        {"[submodule \"a\"]\n\tpath = /a\n", "submodule.a.path"},
+        {"[submodule \"a\"]\n\tpath = -a\n", "submodule.a.path"},
+        {"[submodule \"../a\"]\n\tpath = a\n", "submodule.../a.path"},
+        {"[submodule \"a/..\"]\n\tpath = a\n", "submodule.a/...path"},
+        {"[submodule \"-a\"]\n\tpath = a\n", "submodule.-a.path"},
+        {"[core]\n\tfsmonitor = x\n", "core.fsmonitor"},
+        {"[include]\n\tpath = x\n", "include.path"},
+        {"<<<<<<< HEAD\n", "not a configuration"},
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        if (gitconfig_modules_harmless(bad[i].text, strlen(bad[i].text), why, sizeof(why)))
+            fail_msg("taken: %s", bad[i].text);
+        assert_string_equal(why, bad[i].why);
+    }
+}
+
+#define OLD                                                                                  \
+    "[core]\n\thooksPath = mine\n[remote \"origin\"]\n\turl = https://h/x\n[branch \"m\"]\n" \
+    "\tremote = origin\n\tmerge = refs/heads/m\n[include]\n\tpath = x\n"
+
+static void test_of_a_repository_only_branches_and_submodules_change(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *why; /* NULL = good */
+    } rows[] = {
+        {OLD, NULL},
+        {OLD "# a comment\n", NULL},
+        {OLD "[branch \"n\"]\n\tremote = origin\n\tmerge = refs/heads/n\n\trebase = true\n", NULL},
+        {OLD "[branch \"n\"]\n\tremote = .\n\tpushRemote = origin\n", NULL},
+        {OLD "[submodule \"s\"]\n\tactive = true\n\turl = https://h/s\n", NULL},
+        {"[core]\n\thooksPath = mine\n[remote \"origin\"]\n\turl = https://h/x\n[include]\n"
+         "\tpath = x\n",
+         NULL},
+        {OLD "[branch \"n\"]\n\tremote = other\n", "branch.n.remote"},
+        {OLD "[branch \"n\"]\n\tremote = ../evil\n", "branch.n.remote"},
+        {OLD "[branch \"n\"]\n\tremote\n", "branch.n.remote"},
+        {OLD "[branch \"n\"]\n\tmerge = x\n", "branch.n.merge"},
+        {OLD "[branch \"n\"]\n\tmergeOptions = -s x\n", "branch.n.mergeoptions"},
+        {OLD "[submodule \"s\"]\n\tupdate = !x\n", "submodule.s.update"},
+        {OLD "[submodule \"s\"]\n\turl = ext::x\n", "submodule.s.url"},
+        {OLD "[remote \"more\"]\n\turl = https://h/y\n", "remote.more.url"},
+        {OLD "[user]\n\tname = x\n", "user.name"},
+        {OLD "[core]\n\thooksPath = mine\n", "core.hookspath"},
+        {OLD "[include]\n\tpath = x\n", "include.path"},
+        {"[core]\n\thooksPath = mine\n[remote \"origin\"]\n\turl = https://evil/x\n",
+         "remote.origin.url"},
+        {"[remote \"origin\"]\n\turl = https://h/x\n[core]\n\thooksPath = mine\n",
+         "remote.origin.url"},
+        {"[core]\n\thooksPath = mine\n", "something is left out"},
+        {"", "something is left out"},
+        {OLD "[branch \"n\"]\n\tremote = ori\\\ngin\n", "an unusual spelling"},
+        {OLD "[x", "not a configuration"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char why[128] = "";
+        bool good = gitconfig_changes_harmless(OLD, strlen(OLD), rows[i].text, strlen(rows[i].text),
+                                               why, sizeof(why));
+        if (good != (rows[i].why == NULL) || (!good && strcmp(why, rows[i].why) != 0))
+            fail_msg("%s: %s", rows[i].text, why);
+    }
+    /* Cut anywhere it is either as before in what lasts, or refused. */
+    char why[128];
+    const size_t lasts = strlen(OLD) - 1;
+    for (size_t len = 0; len < lasts; len++)
+        assert_false(gitconfig_changes_harmless(OLD, strlen(OLD), OLD, len, why, sizeof(why)));
+    assert_true(gitconfig_changes_harmless("", 0, "", 0, why, sizeof(why)));
+    assert_false(gitconfig_changes_harmless("", 0, "[user]\n\tname = x\n", 16, why, sizeof(why)));
+}
+
+static void test_entries_cannot_be_spelled_into_each_other(void **state)
+{
+    (void)state;
+    static const char old[] = "[a]\n\tb = c\n[a \"b\"]\n\td\n";
+    static const char *const others[] = {
+        "[a]\n\tb = c\n[a]\n\td\n", "[a]\n\tb = \"c=a\"\n", "[a \"b\"]\n\tc\n[a \"b\"]\n\td\n",
+        "[a]\n\tb = c\n[a \"b\"]\n\td =\n", "[a]\n\tb = c\n[a \"b\"]\n\td\n\td\n"};
+    char why[128];
+    assert_true(gitconfig_changes_harmless(old, strlen(old), old, strlen(old), why, sizeof(why)));
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (gitconfig_changes_harmless(old, strlen(old), others[i], strlen(others[i]), why,
+                                       sizeof(why)))
+            fail_msg("taken: %s", others[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,6 +334,10 @@ int main(void)
         cmocka_unit_test(test_new_repositories_of_git_are_harmless),
         cmocka_unit_test(test_what_runs_or_reads_something_is_refused_by_name),
         cmocka_unit_test(test_values_are_judged),
+        cmocka_unit_test(test_the_place_of_an_entry_is_its_line),
+        cmocka_unit_test(test_modules_name_places_and_addresses_only),
+        cmocka_unit_test(test_of_a_repository_only_branches_and_submodules_change),
+        cmocka_unit_test(test_entries_cannot_be_spelled_into_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,50 @@
+#include "launcher/rebase.h"
+
+#include <string.h>
+
+static size_t skip_spaces(const char *p, size_t len)
+{
+    size_t n = 0;
+    while (n < len && (p[n] == ' ' || p[n] == '\t' || p[n] == '\r'))
+        n++;
+    return n;
+}
+
+/* `exec COMMAND` or `x COMMAND`, as parse_insn_line() of git's sequencer.c reads it. Returns where
+ * the command begins, 0 where the line is another. */
+static size_t command_at(const char *line, size_t len)
+{
+    static const char *const words[] = {"exec", "x"};
+    size_t start = skip_spaces(line, len);
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        size_t end = start + strlen(words[i]);
+        if (end < len && memcmp(line + start, words[i], strlen(words[i])) == 0 &&
+            (line[end] == ' ' || line[end] == '\t'))
+            return end + skip_spaces(line + end, len - end);
+    }
+    return 0;
+}
+
+static void copy_printable(char *out, size_t size, const char *bytes, size_t len)
+{
+    size_t n = 0;
+    for (; n < len && n + 1 < size; n++)
+        out[n] = bytes[n] >= ' ' && bytes[n] <= '~' ? bytes[n] : '?';
+    out[n] = '\0';
+}
+
+bool rebase_finds_command(const char *bytes, size_t len, char *command, size_t size)
+{
+    for (size_t at = 0; at < len;) {
+        const char *line = bytes + at;
+        const char *newline = memchr(line, '\n', len - at);
+        size_t line_len = newline != NULL ? (size_t)(newline - line) : len - at;
+        size_t begin = command_at(line, line_len);
+        if (begin > 0) {
+            copy_printable(command, size, line + begin, line_len - begin);
+            return true;
+        }
+        at += line_len + 1;
+    }
+    return false;
+}
