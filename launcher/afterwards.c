@@ -1,6 +1,7 @@
 #include "launcher/afterwards.h"
 
 #include "launcher/clock.h"
+#include "launcher/rebase.h"
 #include "launcher/tree.h"
 #include "launcher/vet.h"
 #include "srt/cleanup.h"
@@ -12,7 +13,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { SEARCH_MS = 5000, CLOCK_GRAIN_NS = 20000000 }; /* file times come from a coarser clock */
+enum {
+    SEARCH_MS = 5000,
+    CLOCK_GRAIN_NS = 20000000,
+    REBASE_MAX = 1024 * 1024
+}; /* file times come from a coarser clock */
 
 struct look {
     const struct fence *fence;
@@ -65,12 +70,21 @@ static void report_link(const struct look *look, const char *path)
     path_place_free(&place);
 }
 
-/* What a new repository may have: see launcher/vet.h. */
-static bool is_vetted(const struct tree_entry *entry, enum protect_part fresh)
+/* What may come to be though its name is protected. */
+static bool is_vetted(const struct look *look, const struct tree_entry *entry,
+                      enum protect_part fresh)
 {
-    char why[128];
+    char why[VET_WHY_SIZE];
+    enum vet_kind kind = vet_kind(look->fence, entry->path);
     return (fresh == PROTECT_HOOKS && entry->type == PATH_DIR) ||
-           (fresh == PROTECT_CONFIG && vet_config(AT_FDCWD, entry->path, why, sizeof(why)));
+           (kind != VET_NOTHING && vet_found(look->fence, kind, entry->path, why));
+}
+
+/* A file `.git` leads git elsewhere; its name is that of a directory, which may be made. */
+static bool is_stray_link(const struct look *look, const struct tree_entry *entry)
+{
+    return entry->type == PATH_FILE && strcmp(entry->name, ".git") == 0 &&
+           vet_kind(look->fence, entry->path) == VET_LINK;
 }
 
 /* Whether the directory holds a name other than git's own examples. */
@@ -101,8 +115,8 @@ static void look_at_repository(const struct look *look, const struct tree_entry 
     if (stat(objects, &st) != 0 || stat(refs, &st) != 0 ||
         !fence_view(look->fence, config).writable)
         return;
-    char why[128] = "";
-    bool obeyed = lstat(config, &st) == 0 && !vet_config(AT_FDCWD, config, why, sizeof(why));
+    char why[VET_WHY_SIZE] = "";
+    bool obeyed = lstat(config, &st) == 0 && !vet_found(look->fence, VET_CONFIG, config, why);
     if (!obeyed && !has_hooks(hooks))
         return;
     autofree char *message = NULL;
@@ -115,8 +129,47 @@ static void look_at_repository(const struct look *look, const struct tree_entry 
                                        .path = dir,
                                        .setting = "protected: git configuration",
                                        .message = message,
-                                       .hint = "look at it before git outside the sandbox is run "
-                                               "in it or pushes to it"});
+                                       .hint =
+                                           "remove its hooks and config, or look at them, before "
+                                           "git outside the sandbox is run in it, clones it or "
+                                           "pushes to it"});
+}
+
+/* A rebase that is under way runs the commands of its list when somebody goes on with it. */
+static void look_at_rebase(const struct look *look, const char *list, const char *setting)
+{
+    char command[128] = "too much to be looked at";
+    autofclose FILE *file = fopen(list, "re");
+    autofree char *bytes = malloc(REBASE_MAX);
+    size_t len = file == NULL || bytes == NULL ? 0 : fread(bytes, 1, REBASE_MAX, file);
+    if (len == 0 || !is_new(look, list) ||
+        (len < REBASE_MAX && !rebase_finds_command(bytes, len, command, sizeof(command))))
+        return;
+    autofree char *message = NULL;
+    int made = asprintf(&message, "a rebase that was begun in the sandbox is to run: %s", command);
+    assert(made >= 0);
+    violations_add(look->violations,
+                   &(struct violation){.kind = "file",
+                                       .operation = "create",
+                                       .path = list,
+                                       .setting = setting,
+                                       .message = message,
+                                       .hint = "outside the sandbox end it with git rebase "
+                                               "--abort, or look at git rebase --edit-todo before "
+                                               "git rebase --continue"});
+}
+
+/* The list, or a link in the place of its directory, behind which names may be others. */
+static void look_for_rebase(const struct look *look, const struct tree_entry *entry,
+                            const char *setting)
+{
+    static const char list[] = "git-rebase-todo";
+    if (strcmp(entry->name, list) == 0)
+        look_at_rebase(look, entry->path, setting);
+    if (entry->type != PATH_SYMLINK || strcmp(entry->name, "rebase-merge") != 0)
+        return;
+    autofree char *behind = path_join(entry->path, list);
+    look_at_rebase(look, behind, setting);
 }
 
 static bool on_entry(void *context, const struct tree_entry *entry)
@@ -125,22 +178,27 @@ static bool on_entry(void *context, const struct tree_entry *entry)
     if (entry->type == PATH_UNREADABLE || (entry->type == PATH_DIR && protect_barren(entry->path)))
         return false;
     struct fence_view view = fence_view(look->fence, entry->path);
-    if (!view.writable && is_vetted(entry, view.fresh))
+    bool guarded = !view.writable || is_stray_link(look, entry);
+    if (guarded && is_vetted(look, entry, view.fresh))
         return true;
-    if (!view.writable && !known(look->fence, entry->path) && is_new(look, entry->path)) {
-        violations_add(look->violations,
-                       &(struct violation){.kind = "file",
-                                           .operation = "create",
-                                           .path = entry->path,
-                                           .setting = view.write_setting,
-                                           .message = "a protected name was created in the sandbox",
-                                           .hint = "look at it before anything outside the sandbox "
-                                                   "runs or obeys it"});
+    if (guarded && !known(look->fence, entry->path) && is_new(look, entry->path)) {
+        violations_add(
+            look->violations,
+            &(struct violation){.kind = "file",
+                                .operation = "create",
+                                .path = entry->path,
+                                .setting = view.writable ? fence_link_setting : view.write_setting,
+                                .message = "a protected name was created in the sandbox",
+                                .hint = "look at it before anything outside the sandbox "
+                                        "runs or obeys it"});
         return false;
     }
     if (entry->type != PATH_DIR && look->fence->protect.groups != 0 &&
         strcmp(entry->name, "HEAD") == 0)
         look_at_repository(look, entry);
+    const char *hooks_setting = protect_part_of_any(&look->fence->protect, 0);
+    if (entry->type != PATH_DIR && hooks_setting != NULL)
+        look_for_rebase(look, entry, hooks_setting);
     if (entry->type == PATH_SYMLINK && is_new(look, entry->path))
         report_link(look, entry->path);
     return view.writable;

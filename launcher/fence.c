@@ -236,6 +236,26 @@ struct fence_view fence_view(const struct fence *fence, const char *path)
     return view;
 }
 
+const char fence_link_setting[] = "protected: git link";
+
+bool fence_may_vet(const struct fence *fence, const char *path)
+{
+    const char *what = protect_part_of_any(&fence->protect, PROTECT_PARTS - 1);
+    if (what == NULL || glob_denies(fence, path) != NULL)
+        return false;
+    autofree char *dir = path_parent(path);
+    if (!fence_view(fence, dir).writable)
+        return false;
+    const struct fence_rule *end = fence->rules + fence->count;
+    for (const struct fence_rule *rule = first_at(fence, path);
+         rule != NULL && rule < end && strcmp(rule->path, path) == 0; rule++)
+        if (rule->verb != FENCE_KEEP && rule->verb != FENCE_ALLOW_READ &&
+            (rule->verb != FENCE_DENY_WRITE ||
+             (strcmp(rule->setting, what) != 0 && strcmp(rule->setting, fence_link_setting) != 0)))
+            return false;
+    return true;
+}
+
 static void add_step(struct fence_plan *plan, enum fence_act act, const char *path, size_t len,
                      enum path_type type, const char *setting)
 {

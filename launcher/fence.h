@@ -73,6 +73,12 @@ struct fence_view {
 
 struct fence_view fence_view(const struct fence *fence, const char *path);
 
+/* Whether a file at this path is kept from being written to by nothing but the protection of git's
+ * configuration, so that contents that do no harm may come to stand there. */
+bool fence_may_vet(const struct fence *fence, const char *path);
+/* What protects a file `.git` that was there at the start. */
+extern const char fence_link_setting[];
+
 /* The one that holds this path, or NULL. */
 const struct fence_gitdir *fence_gitdir_of(const struct fence *fence, const char *path);
 

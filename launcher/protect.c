@@ -1,5 +1,6 @@
 #include "launcher/protect.h"
 
+#include "launcher/gitplace.h"
 #include "launcher/paths.h"
 
 #include <string.h>
@@ -48,20 +49,25 @@ static const struct {
     {".envrc", DIRENV},
     {".git/hooks", GIT},
     {".git/modules/**/hooks", GIT},
-    {".git/worktrees/*/hooks", GIT},
+    {".git/worktrees/**/hooks", GIT},
     {".husky", GIT},
     {".git/config", GIT_CONFIG},
-    {".git/config.srt-new", GIT_CONFIG},
     {".git/config.worktree", GIT_CONFIG},
+    {".git/modules/**/config", GIT_CONFIG},
+    {".git/modules/**/config.worktree", GIT_CONFIG},
+    {".git/worktrees/**/config", GIT_CONFIG},
+    {".git/worktrees/**/config.worktree", GIT_CONFIG},
     /* Names the directory whose configuration and hooks are used instead. */
     {".git/commondir", GIT_CONFIG},
     {".git/modules/**/commondir", GIT_CONFIG},
-    {".git/worktrees/*/commondir", GIT_CONFIG},
+    {".git/worktrees/**/commondir", GIT_CONFIG},
     {".git/info/attributes", GIT_CONFIG},
-    {".git/modules/**/config", GIT_CONFIG},
-    {".git/modules/**/config.worktree", GIT_CONFIG},
     {".git/modules/**/info/attributes", GIT_CONFIG},
-    {".git/worktrees/*/config.worktree", GIT_CONFIG},
+    {".git/worktrees/**/info/attributes", GIT_CONFIG},
+    /* An older way to say what `origin` means where the configuration does not. */
+    {".git/remotes", GIT_CONFIG},
+    {".git/branches/*", GIT_CONFIG},
+    {".srt-new-*", GIT_CONFIG},
     {".gitconfig", GIT_CONFIG},
     {".config/git", GIT_CONFIG},
     {".gitmodules", GIT_CONFIG},
@@ -82,7 +88,7 @@ static const struct {
 
 enum { ROW_COUNT = sizeof(rows) / sizeof(rows[0]) };
 
-const char protect_new_config[] = "config.srt-new";
+const char protect_new_name[] = ".srt-new-";
 
 struct protect protect_default(bool allow_git_config)
 {
@@ -249,20 +255,23 @@ bool protect_barren(const char *path)
 
 enum protect_part protect_part(const char *what, const char *path)
 {
-    static const char sample[] = ".sample";
-    const char *end = path + strlen(path), *name = strrchr(path, '/') + 1, *start;
-    if (what == groups[GIT_CONFIG].what)
-        return component_is(path, end, "config", &start) &&
-                       component_is(path, start - 1, ".git", &start)
-                   ? PROTECT_CONFIG
-                   : PROTECT_NO_PART;
+    static const char sample[] = ".sample", hooks[] = "/hooks";
+    const char *name = strrchr(path, '/') + 1;
+    size_t len = strlen(name), dir_len = (size_t)(name - path) - 1;
+    enum gitplace place = gitplace_of(path, dir_len);
+    bool whole = place == GITPLACE_MAIN || place == GITPLACE_MODULE;
+    if (what == groups[GIT_CONFIG].what) {
+        if (place == GITPLACE_WORKTREE && strcmp(name, "commondir") == 0)
+            return PROTECT_COMMON;
+        return whole && strcmp(name, "config") == 0 ? PROTECT_CONFIG : PROTECT_NO_PART;
+    }
     if (what != groups[GIT].what)
         return PROTECT_NO_PART;
-    if (strcmp(name, "hooks") == 0)
+    if (whole && strcmp(name, "hooks") == 0)
         return PROTECT_HOOKS;
-    size_t len = strlen(name);
-    return len >= sizeof(sample) && strcmp(end - strlen(sample), sample) == 0 && name > path + 1 &&
-                   component_is(path, name - 1, "hooks", &start)
-               ? PROTECT_SAMPLE
-               : PROTECT_NO_PART;
+    if (len < sizeof(sample) || strcmp(name + len - strlen(sample), sample) != 0 ||
+        dir_len <= strlen(hooks) || memcmp(name - 1 - strlen(hooks), hooks, strlen(hooks)) != 0)
+        return PROTECT_NO_PART;
+    place = gitplace_of(path, dir_len - strlen(hooks));
+    return place == GITPLACE_MAIN || place == GITPLACE_MODULE ? PROTECT_SAMPLE : PROTECT_NO_PART;
 }

@@ -55,13 +55,14 @@ enum protect_part {
     PROTECT_HOOKS,  /* the directory of hooks */
     PROTECT_SAMPLE, /* an example in it: git runs no hook of this name */
     PROTECT_CONFIG,
+    PROTECT_COMMON, /* `commondir` of a linked worktree */
 };
 
 /* `what` is what protect_match() said of the path. */
 enum protect_part protect_part(const char *what, const char *path);
 
-/* The name in a repository under which its next configuration is written. Protected, so that nobody
- * in the sandbox ever holds that file. */
-extern const char protect_new_config[];
+/* The name under which the next version of a protected file is written, with a number behind it.
+ * Protected, so that nobody in the sandbox ever holds that file. */
+extern const char protect_new_name[];
 
 #endif

@@ -168,6 +168,8 @@ void refusals_report(struct violations *violations, const struct fence *fence, c
     case WARDEN_SYSCALL:
         syscall_refused(violations, report, &violation);
         return;
+    case WARDEN_REPLACE:
+        return;
     }
 }
 

@@ -510,7 +510,7 @@ static bool on_protected_candidate(void *context, const struct tree_entry *entry
     if (strcmp(entry->name, ".git") == 0)
         names_add(&build->repositories, entry->path);
     if (strcmp(entry->name, ".git") == 0 && entry->type == PATH_FILE)
-        fence_add(build->fence, FENCE_DENY_WRITE, entry->path, PATH_FILE, "protected: git link");
+        fence_add(build->fence, FENCE_DENY_WRITE, entry->path, PATH_FILE, fence_link_setting);
     else if (entry->type == PATH_DIR && protect_begins(&build->fence->protect, entry->name))
         fence_add(build->fence, FENCE_KEEP, entry->path, PATH_DIR, "protected: its name");
     else if (entry->type == PATH_SYMLINK && protect_begins(&build->fence->protect, entry->name))

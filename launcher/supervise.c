@@ -250,11 +250,17 @@ static void on_stage(struct watch *watch)
 static bool on_report(struct watch *watch)
 {
     static struct warden_report report;
-    size_t none = 0;
-    ssize_t len = fds_receive(watch->warden.reports, &report, sizeof(report) - 1, NULL, &none);
+    int fds[2] = {-1, -1};
+    size_t count = 2;
+    ssize_t len = fds_receive(watch->warden.reports, &report, sizeof(report) - 1, fds, &count);
     if (len <= (ssize_t)offsetof(struct warden_report, path))
         return false;
     ((char *)&report)[len] = '\0';
+    if (report.kind == WARDEN_REPLACE) {
+        report.setting[sizeof(report.setting) - 1] = '\0';
+        warden_replace(&report, fds[0], fds[1]);
+        return true;
+    }
     refusals_report(watch->run->violations, watch->run->law->fence, watch->run->home, &report);
     return true;
 }

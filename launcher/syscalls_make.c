@@ -1,4 +1,5 @@
 #include "launcher/syscalls_rows.h"
+#include "launcher/warden/door.h"
 #include "launcher/warden/table.h"
 #include "srt/cleanup.h"
 
@@ -117,6 +118,9 @@ static int add_notify_row(scmp_filter_ctx filter, const struct table_row *row, u
     if (row->flags_at == TABLE_WITH_RECEIVER)
         return seccomp_rule_add(filter, SCMP_ACT_NOTIFY, row->number, 1,
                                 SCMP_A4(SCMP_CMP_NE, 0, 0));
+    if (row->flags_at == TABLE_NUMBERS_OF_DOOR)
+        return seccomp_rule_add(filter, SCMP_ACT_NOTIFY, row->number, 1,
+                                SCMP_CMP(0, SCMP_CMP_MASKED_EQ, (uint32_t)DOOR_MASK, DOOR_FIRST));
     if (row->flags_at < 0 || (options & SYSCALLS_WATCH_READS) != 0)
         return seccomp_rule_add(filter, SCMP_ACT_NOTIFY, row->number, 0);
     static const struct {

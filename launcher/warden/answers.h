@@ -29,6 +29,7 @@ int64_t open_found(struct call *call, int found, const char *path, int flags,
                    const struct stat *st);
 answer_call answer_make, answer_symlink, answer_link, answer_rename;
 answer_call answer_change, answer_chown;
+answer_call answer_close; /* of what was given by the door (door.h) */
 answer_call answer_umask; /* changes nothing in the tree; call_caller() has to know of it */
 answer_call answer_connect, answer_bind;
 answer_call answer_sendto, answer_sendmsg, answer_sendmmsg;

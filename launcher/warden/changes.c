@@ -1,4 +1,5 @@
 #include "launcher/warden/answers.h"
+#include "launcher/warden/door.h"
 #include "launcher/warden/held.h"
 #include "launcher/warden/judge.h"
 #include "srt/cleanup.h"
@@ -70,6 +71,8 @@ int64_t answer_change(struct call *call, const struct table_row *row, const uint
         return ANSWER_RUN_IT;
     if (fstatat(spot.dir, spot.name, &st, AT_SYMLINK_NOFOLLOW) != 0)
         return ANSWER_RUN_IT;
+    if (strcmp(row->operation, "unlink") == 0 && door_lets_out(call, &spot))
+        return door_remove(call, &spot);
     struct path_place place = {0};
     if (S_ISLNK(st.st_mode) && follow &&
         (path_resolve(spot.path, &place, NULL) != 0 || fstatat(spot.dir, spot.name, &st, 0) != 0))

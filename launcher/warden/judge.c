@@ -161,5 +161,10 @@ bool judge_change(const struct ward *ward, int fd, char path[PATH_MAX], struct f
     if (path[0] != '/' || judge_is_private(path))
         return true;
     *view = fence_view(ward->law->fence, path);
+    const char *lead = protect_lead(&ward->law->fence->protect, path, false);
+    if (view->writable && lead != NULL) {
+        view->writable = false;
+        view->write_setting = lead;
+    }
     return view->writable;
 }

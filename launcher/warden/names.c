@@ -1,5 +1,6 @@
-#include "launcher/vet.h"
+#include "launcher/gitplace.h"
 #include "launcher/warden/answers.h"
+#include "launcher/warden/door.h"
 #include "launcher/warden/judge.h"
 #include "launcher/warden/warden.h"
 #include "srt/cleanup.h"
@@ -50,6 +51,15 @@ int64_t answer_make(struct call *call, const struct table_row *row, const uint64
     return judge_result(call, row->operation, &spot, errno_of(made));
 }
 
+/* A link in a submodule's git directory to a name beside it, as git makes one to see whether there
+ * are links: wherever in there it leads, protected names are called the same. */
+static bool stays_in_module(const struct spot *spot, const char *target)
+{
+    size_t dir_len = strlen(spot->path) - strlen(spot->name) - 1;
+    return gitplace_of(spot->path, dir_len) == GITPLACE_MODULE && target[0] != '\0' &&
+           strchr(target, '/') == NULL && strcmp(target, ".") != 0 && strcmp(target, "..") != 0;
+}
+
 int64_t answer_symlink(struct call *call, const struct table_row *row, const uint64_t *args)
 {
     char target[PATH_MAX];
@@ -59,7 +69,8 @@ int64_t answer_symlink(struct call *call, const struct table_row *row, const uin
         result = new_spot(call, (int)args[1], args[2], false, &spot);
     if (result != 0)
         return result;
-    if (!judge_creation(call, row->operation, spot.path, S_IFLNK))
+    mode_t type = stays_in_module(&spot, target) ? S_IFREG : S_IFLNK;
+    if (!judge_creation(call, row->operation, spot.path, type))
         return -EROFS;
     return judge_result(call, row->operation, &spot,
                         errno_of(symlinkat(target, spot.dir, spot.name)));
@@ -117,21 +128,6 @@ int64_t answer_link(struct call *call, const struct table_row *row, const uint64
                                         spot.name, AT_SYMLINK_FOLLOW)));
 }
 
-/* A configuration that git has written for a repository that it has just made. */
-static int64_t put_config(struct call *call, const struct spot *from, const struct spot *to,
-                          const char *setting)
-{
-    char why[128] = "", text[sizeof((struct warden_report){0}.setting)];
-    int result = fence_view(call->ward->law->fence, from->path).writable
-                     ? vet_rename_config(from->dir, from->name, to->dir, to->name, why, sizeof(why))
-                     : -EROFS;
-    if (result == -EROFS) {
-        snprintf(text, sizeof(text), "%s%s%.90s", setting, why[0] != '\0' ? ": " : "", why);
-        judge_report(call, "rename", to->path, EROFS, text);
-    }
-    return result;
-}
-
 int64_t answer_rename(struct call *call, const struct table_row *row, const uint64_t *args)
 {
     uint64_t flags = args[4];
@@ -144,9 +140,8 @@ int64_t answer_rename(struct call *call, const struct table_row *row, const uint
         return -EINTR;
     if (spot_is_special(&from) || spot_is_special(&to))
         return -EBUSY;
-    struct fence_view target = fence_view(call->ward->law->fence, to.path);
-    if (target.fresh == PROTECT_CONFIG && flags == 0 && !from.slash && !to.slash)
-        return put_config(call, &from, &to, target.write_setting);
+    if (flags == 0 && door_takes(call, &from, &to))
+        return door_rename(call, &from, &to);
     bool exchange = (flags & RENAME_EXCHANGE) != 0;
     if (!judge_creation(call, row->operation, to.path, spot_type(&from)) ||
         (exchange && !judge_creation(call, row->operation, from.path, spot_type(&to))))

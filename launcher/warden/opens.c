@@ -1,4 +1,5 @@
 #include "launcher/warden/answers.h"
+#include "launcher/warden/door.h"
 #include "launcher/warden/judge.h"
 #include "launcher/warden/secrets.h"
 #include "launcher/warden/waits.h"
@@ -167,7 +168,7 @@ static int64_t open_existing(struct call *call, const struct spot *spot, int fla
     /* By this name it may be changed, and where the name has become a link meanwhile it is not
      * followed. */
     if (S_ISREG(type) && nofollow != 0 && !is_on_proc(call->ward, spot, st->st_dev) &&
-        fence_view(call->ward->law->fence, spot->path).writable) {
+        judge_may_create(call, spot->path)) {
         autoclose int fd = openat(spot->dir, spot->name, flags | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
         return fd < 0 ? -errno : give(call, &fd, (uint64_t)flags, st->st_mode);
     }
@@ -237,6 +238,8 @@ static int64_t open_once(struct call *call, struct spot *spot, int flags, mode_t
     if (spot_is_special(spot) || spot->slash)
         return -EISDIR;
     bool exclusive = (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL);
+    if (door_leads_to(call, spot, flags) && !call->cuts)
+        return door_open(call, spot, flags, mode);
     /* A look less, where there is likely nothing. */
     if ((exclusive || ((flags & O_CREAT) != 0 && call->ward->expects_new)) &&
         judge_may_create(call, spot->path)) {

@@ -51,6 +51,7 @@ const struct table_row table_rows[] = {
     {SYS_fremovexattr, ALWAYS, TABLE_AS_IS, answer_change, "removexattr", TABLE_DESCRIPTOR},
     {SYS_removexattrat, ALWAYS, TABLE_AS_IS, answer_change, "removexattr", 2},
     {SYS_file_setattr, ALWAYS, TABLE_AS_IS, answer_change, "setattr", 4},
+    {SYS_close, TABLE_NUMBERS_OF_DOOR, 0, TABLE_AS_IS, answer_close, "create", 0},
     {SYS_umask, ALWAYS, TABLE_AS_IS, answer_umask, "umask", 0},
     {SYS_connect, NAMED_SOCKETS, TABLE_AS_IS, answer_connect, "connect", 0},
     {SYS_sendto, TABLE_WITH_RECEIVER, SYSCALLS_NAMED_DATAGRAMS, TABLE_AS_IS, answer_sendto,

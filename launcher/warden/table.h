@@ -24,7 +24,11 @@ enum table_shape {
 };
 
 /* When a call waits, beside the arguments that hold open flags. */
-enum table_wait { TABLE_ALWAYS = -1, TABLE_WITH_RECEIVER = -2 /* sendto() that names one */ };
+enum table_wait {
+    TABLE_ALWAYS = -1,
+    TABLE_WITH_RECEIVER = -2,   /* sendto() that names one */
+    TABLE_NUMBERS_OF_DOOR = -3, /* close() of what the door has given (warden/door.h) */
+};
 
 enum table_aim { TABLE_FOLLOWS = 0, TABLE_LINK = -1, TABLE_DESCRIPTOR = -2 };
 

@@ -139,6 +139,21 @@ int warden_start(struct warden *warden, const struct inside *inside, const struc
     return 0;
 }
 
+void warden_replace(const struct warden_report *report, int dir, int reply)
+{
+    autoclose int where = dir, answer_to = reply;
+    int32_t error = EINVAL;
+    const char *from = report->setting, *to = report->path;
+    bool ours = strncmp(from, protect_new_name, strlen(protect_new_name)) == 0;
+    bool names = strchr(from, '/') == NULL && strchr(to, '/') == NULL;
+    if (where >= 0 && names && ours)
+        error = renameat(where, from, where, to) == 0 ? 0 : errno;
+    else if (where >= 0 && names && from[0] == '\0')
+        error = unlinkat(where, to, 0) == 0 ? 0 : errno;
+    if (answer_to >= 0)
+        send(answer_to, &error, sizeof(error), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 uint64_t warden_missed(const struct warden *warden)
 {
     return warden->missed == NULL ? 0 : __atomic_load_n(warden->missed, __ATOMIC_RELAXED);

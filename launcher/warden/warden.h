@@ -24,7 +24,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum warden_kind { WARDEN_FILE, WARDEN_SOCKET, WARDEN_SYSCALL };
+enum warden_kind {
+    WARDEN_FILE,
+    WARDEN_SOCKET,
+    WARDEN_SYSCALL,
+    /* No report: a file of the warden's in a directory, which comes along with a socket for the
+     * error number, is to replace one that is a mount point inside (`setting`, `path`: names); or,
+     * with an empty `setting`, that one is to go. */
+    WARDEN_REPLACE,
+};
 
 /* What it tells about a refused call, one SOCK_SEQPACKET message each. */
 struct warden_report {
@@ -60,5 +68,7 @@ int warden_start(struct warden *warden, const struct inside *inside, const struc
 /* How many refusals were not reported. */
 uint64_t warden_missed(const struct warden *warden);
 void warden_end(struct warden *warden);
+/* Does what WARDEN_REPLACE asks for. Takes the descriptors. */
+void warden_replace(const struct warden_report *report, int dir, int reply);
 
 #endif

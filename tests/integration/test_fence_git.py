@@ -67,7 +67,7 @@ class NewRepositories(Git):
                          " url.x.insteadOf; do git config $k /tmp/x 2>/dev/null && echo SET $k; done;"
                          "git remote add o 'ext::sh -c x' 2>/dev/null && echo EXT;"
                          "for f in config hooks/pre-commit config.worktree commondir info/attributes hooks/x.sample/y"
-                         " config.srt-new; do echo '[core] fsmonitor = x' >> .git/$f && echo WROTE $f;"
+                         " .srt-new-1; do echo '[core] fsmonitor = x' >> .git/$f && echo WROTE $f;"
                          " cp /etc/passwd .git/$f && echo COPIED $f; ln -s /etc/passwd .git/$f && echo LINKED $f;"
                          " mkdir .git/$f && echo MADE $f; done 2>/dev/null;"
                          "mv .git/hooks/update.sample .git/hooks/update; ln .git/hooks/update.sample .git/hooks/update;"
@@ -146,8 +146,8 @@ static void *locks(void *x) {
         pwrite(fd, evil, sizeof(evil) - 1, 0); close(fd);
         fd = open("other", O_WRONLY); pwrite(fd, evil, sizeof(evil) - 1, 0); close(fd);
         unlink("other"); link("held", "lock2"); rename("lock2", "r/.git/config");
-        rename("evil", "r/.git/config"); unlink("r/.git/config.srt-new");
-        fd = open("r/.git/config.srt-new", O_CREAT | O_WRONLY, 0644); write(fd, evil, sizeof(evil) - 1); close(fd);
+        rename("evil", "r/.git/config"); unlink("r/.git/.srt-new-1");
+        fd = open("r/.git/.srt-new-1", O_CREAT | O_WRONLY, 0644); write(fd, evil, sizeof(evil) - 1); close(fd);
     }
     return x;
 }
@@ -326,6 +326,266 @@ class Configured(Git):
         self.assertEqual(result.stdout, "1\nrefused\nrefused\n")
 
 
+class Door(Git):
+    """Linked worktrees and submodules without allowGitConfig: git's own writes, and nobody else's."""
+
+    FILES = "git -c protocol.file.allow=always"
+
+    def test_worktrees_of_old_and_new_repositories(self):
+        self.repository("old")
+        result = self.sh("set -e; git init -q new; cd new; echo 1 > f; git add f; git commit -qm one; cd ..;"
+                         "for r in old new; do cd $r; git worktree add -q ../$r-w -b b; cd ../$r-w; echo 2 > f;"
+                         " git commit -qam two; git status --short; git log --oneline | wc -l;"
+                         " git worktree lock .; git worktree unlock .; cd ../$r; git worktree move ../$r-w ../$r-x;"
+                         " git -C ../$r-x status --short; mv ../$r-x ../$r-y; git worktree repair ../$r-y >/dev/null 2>&1;"
+                         " git -C ../$r-y log --oneline | wc -l; git worktree add -q ../$r-z; git worktree remove ../$r-z;"
+                         " git worktree prune; git worktree list | wc -l; cd ..; done")
+        self.assertRan(result)
+        self.assertEqual((result.stdout, result.stderr), ("2\n2\n2\n" * 2, ""))
+        for name in ("old", "new"):
+            gitdir = f"gitdir: {self.work}/{name}/.git/worktrees/{name}-w\n"
+            self.assertEqual(self.read(f"{name}-y/.git"), gitdir)
+            self.assertEqual(self.read(f"{name}/.git/worktrees/{name}-w/commondir"), "../..\n")
+            # git outside goes on with it.
+            self.assertEqual(self.git("status", "--short", cwd=os.path.join(self.work, f"{name}-y")), "")
+            self.assertEqual(self.git("log", "--format=%s", cwd=os.path.join(self.work, f"{name}-y")), "two\none\n")
+
+    def test_submodules_of_old_and_new_repositories(self):
+        self.repository("old")
+        self.repository("lib")
+        mode = os.stat(os.path.join(self.work, "old/.git/config")).st_mode
+        result = self.sh(f"set -e; git init -q new; for r in old new; do cd $r; {self.FILES} submodule --quiet add ../lib lib;"
+                         " git commit -qm sub; git submodule status | cut -c1,43-; cd ..; done;"
+                         f"{self.FILES} clone -q --recurse-submodules old c; cat c/lib/f; git -C c status --short;"
+                         f"git clone -q new d; cd d; {self.FILES} submodule --quiet update --init; cat lib/f;"
+                         f"git submodule --quiet deinit -f lib; {self.FILES} submodule --quiet update --init; cd lib;"
+                         "git checkout -q -b own; echo 2 > f; git commit -qam two; cd ..; git add lib; git commit -qm moved;"
+                         f"git worktree add -q ../dw; cd ../dw; {self.FILES} submodule --quiet update --init 2>&1 || true;"
+                         "cd ../d/lib; git worktree add -q ../../libw; git -C ../../libw log --oneline | wc -l")
+        self.assertRan(result)
+        self.assertEqual(result.stdout.count("lib (heads/master)"), 2, result.stdout)
+        self.assertEqual(self.git("config", "submodule.lib.url", cwd=os.path.join(self.work, "old")), f"{self.work}/lib\n")
+        self.assertEqual(os.stat(os.path.join(self.work, "old/.git/config")).st_mode, mode)
+        for name in ("old", "new", "c", "d"):
+            top = os.path.join(self.work, name)
+            self.assertEqual(self.read(f"{name}/lib/.git"), "gitdir: ../.git/modules/lib\n")
+            self.assertNotIn("worktree", self.read(f"{name}/.git/modules/lib/config"))
+            self.assertEqual(self.git("status", "--short", cwd=top), "")
+            self.assertEqual(self.git("-C", "lib", "rev-parse", "--show-toplevel", cwd=top), f"{top}/lib\n")
+            self.assertFalse([n for n in os.listdir(f"{top}/.git/modules/lib/hooks") if not n.endswith(".sample")])
+        self.assertFalse([n for folder, _, names in os.walk(self.work) for n in names if n.startswith(".srt-new")])
+
+    def test_submodules_in_submodules_and_their_changes(self):
+        for name in ("inner", "lib"):
+            self.repository(name)
+        self.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "../inner", "in/ner",
+                 cwd=os.path.join(self.work, "lib"))
+        self.git("commit", "-qm", "sub", cwd=os.path.join(self.work, "lib"))
+        self.repository("old")
+        self.git("branch", "plain", cwd=os.path.join(self.work, "old"))
+        self.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "../lib", "lib",
+                 cwd=os.path.join(self.work, "old"))
+        self.git("commit", "-qm", "sub", cwd=os.path.join(self.work, "old"))
+        result = self.sh(f"set -e; {self.FILES} clone -q --recurse-submodules old c; cat c/lib/in/ner/f;"
+                         # `.gitmodules` that was there at the start goes, comes back, and is changed.
+                         "cd old; git checkout -q plain 2>/dev/null; test ! -e .gitmodules; git checkout -q master;"
+                         "cat .gitmodules | wc -l; git config -f .gitmodules submodule.lib.branch main; cat .gitmodules | tail -1;"
+                         "git checkout -q .gitmodules; git status --short; cd ../c; git mv lib lob 2>&1; cat lob/.git; git status --short;"
+                         "git -C lob/in/ner log --oneline | wc -l")
+        self.assertRan(result)
+        self.assertEqual(result.stdout, "1\n3\n\tbranch = main\ngitdir: ../.git/modules/lib\n"
+                                        "M  .gitmodules\nR  lib -> lob\n1\n", result.stderr)
+
+    def test_branches_of_old_repositories_follow_their_remotes(self):
+        self.repository("up")
+        self.git("branch", "feature", cwd=os.path.join(self.work, "up"))
+        self.git("clone", "-q", "up", "r")
+        result = self.sh("cd r; git checkout -q feature && git branch -q --track other origin/master &&"
+                         " git push -q -u origin HEAD:refs/heads/more && git branch -qD other && git config branch.master.rebase true;"
+                         "for k in user.name core.hooksPath core.fsmonitor alias.x remote.o.url remote.origin.url"
+                         " remote.origin.pushurl include.path; do git config $k ../up/.git && echo SET $k; done;"
+                         "git config branch.feature.remote ../up && echo REMOTE; git config branch.feature.remote nowhere && echo NOWHERE;"
+                         "git config --unset remote.origin.fetch && echo UNSET; git remote rename origin x && echo RENAMED;"
+                         "cp .git/config new; git config -f new branch.feature.rebase true; rn new .git/config && echo STRANGER;"
+                         "echo >> .git/config && echo WROTE; rm -f .git/config && echo GONE; rn .git/config x && echo MOVED;"
+                         "ln .git/config x && echo LINKED; chmod 600 .git/config && echo MODE; git status --short | grep -v new; exit 1")
+        self.assertEqual(result.stdout, "", result.stderr)
+        top = os.path.join(self.work, "r")
+        self.assertEqual(self.git("config", "branch.feature.merge", cwd=top), "refs/heads/more\n")
+        self.assertEqual(self.git("config", "branch.master.rebase", cwd=top), "true\n")
+        self.assertEqual(self.git("config", "--get-regexp", "^(remote|user|core|alias|include)", cwd=top),
+                         "core.repositoryformatversion 0\ncore.filemode true\ncore.bare false\ncore.logallrefupdates true\n"
+                         f"remote.origin.url {self.work}/up\nremote.origin.fetch +refs/heads/*:refs/remotes/origin/*\n")
+        self.assertIn("protected: git configuration: remote.o.url)", result.stderr)
+
+    def test_other_programs_get_no_door(self):
+        self.repository("old")
+        self.write("w/f")
+        result = self.attack("D='gitdir: ../old/.git/modules/a'; echo \"$D\" > w/.git && echo SHELL; echo \"$D\" | tee w/.git && echo TEE;"
+                             "echo \"$D\" > l; cp l w/.git && echo CP; mv l w/.git && echo MV; ln l w/.git && echo LN; rm -f l;"
+                             "echo > .gitmodules && echo MODULES; : > m; rn m .gitmodules && echo MODULES; rm m;"
+                             "mkdir -p old/.git/worktrees/a; echo ../.. > old/.git/worktrees/a/commondir && echo COMMON;"
+                             "rm -r old/.git/worktrees; true")
+        self.assertEqual(result.stdout, "gitdir: ../old/.git/modules/a\n", result.stderr)
+
+    def test_a_link_that_git_made_is_nobodys_to_change(self):
+        self.repository("old")
+        result = self.sh("cd old; git worktree add -q ../w; cd ../w; F=\"$(cat .git)\"; D=../old/.git/worktrees/w;"
+                         "for f in .git $D/commondir; do echo x > $f; echo x >> $f; perl -e 'truncate($ARGV[0], 0)' $f;"
+                         " perl -e 'open(F, \"+<\", $ARGV[0]) and print \"OPEN\\n\"' $f; echo x > n; rn n $f; ln -f n $f; cp n $f;"
+                         " ln $f other && echo LINKED; done 2>/dev/null;"
+                         "for f in config hooks hooks/x.sample config.worktree info/attributes modules/a/config; do"
+                         "  mkdir -p $(dirname $D/$f); echo x > $D/$f; done 2>/dev/null;"
+                         "rm -f n; test \"$F\" = \"$(cat .git)\" && cat $D/commondir; git status --short")
+        self.assertEqual(result.stdout, "../..\n", result.stderr)
+        admin = os.path.join(self.work, "old/.git/worktrees/w")
+        for name in ("config", "hooks", "config.worktree", "info/attributes", "modules/a/config"):
+            self.assertFalse(os.path.exists(os.path.join(admin, name)), name)
+
+    def test_separate_git_directories_are_refused_by_name(self):
+        self.repository("old")
+        result = self.sh("git init -q --separate-git-dir store r && echo INIT; git clone -q --separate-git-dir at old c && echo CLONE; exit 1")
+        self.assertEqual(result.stdout, "")
+        self.assertFalse(os.path.exists(os.path.join(self.work, "r/.git")))
+        self.assertRegex(result.stderr, "deny create .*/work/r/.git .protected: git configuration: gitdir has to be")
+
+    def test_modules_of_a_checkout_are_judged(self):
+        top = self.repository("up")
+        self.write("up/.gitmodules", '[submodule "a"]\n\tpath = a\n\turl = https://h.test/a\n\tbranch = .\n\tother = 1\n')
+        self.git("add", ".gitmodules", cwd=top)
+        self.git("commit", "-qm", "modules", cwd=top)
+        self.assertRan(self.sh("git clone -q up c; git -C c status --short"))
+        self.assertEqual(self.read("c/.gitmodules"), self.read("up/.gitmodules"))
+        for key, value in (("update", "!x"), ("url", "ext::sh -c x"), ("path", "../a")):
+            self.git("config", "-f", ".gitmodules", "submodule.a." + key, value, cwd=top)
+            self.git("commit", "-qam", "evil", cwd=top)
+            result = self.sh("git clone -q up d; test ! -e d/.gitmodules && exit 1")
+            self.assertIn(f"submodule.a.{key})", result.stderr)
+            self.git("reset", "-q", "--hard", "HEAD^", cwd=top)
+            subprocess.run(["rm", "-rf", os.path.join(self.work, "d")], check=True)
+
+    def test_denyWrite_closes_the_door(self):
+        self.repository("old")
+        self.write("w/f")
+        self.filesystem["denyWrite"] = ["old/.git", "w/.git", "**/.gitmodules"]
+        result = self.sh("cd old; git worktree add -q ../x 2>/dev/null && echo ADDED; cd ..; git init -q new; cd new;"
+                         f" {self.FILES} submodule add -q ../old lib 2>/dev/null; test ! -e .gitmodules && echo NONE")
+        self.assertEqual(result.stdout, "NONE\n", result.stderr)
+
+    def test_few_descriptors(self):
+        self.repository("old")
+        result = self.sh("ulimit -n 256; cd old; git worktree add -q ../w && echo ADDED; exit 1")
+        self.assertEqual(result.stdout, "")
+        self.assertIn("descriptors up to 1023 have to be allowed", result.stderr)
+
+    def test_a_pretender_gets_nothing_but_what_is_judged(self):
+        """A program called git: descriptors kept, copied, mapped and written to by other threads."""
+        self.repository("old")
+        program = r"""
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+static const char good[] = "gitdir: ../old/.git/modules/a\n", evil[] = "gitdir: ../evil/.//.////modules/a\n";
+static volatile int stop, shared = -1;
+static void *writer(void *x) {
+    while (!stop) {
+        int fd = shared;
+        if (fd < 0) continue;
+        pwrite(fd, evil, sizeof(evil) - 1, 0); pwrite(fd, good, sizeof(good) - 1, 0); ftruncate(fd, sizeof(good) - 1);
+    }
+    return x;
+}
+static void *mover(void *x) {
+    while (!stop) { rename("w", "v"); rename("v", "deep/w"); rename("deep/w", "w"); }
+    return x;
+}
+static void *linker(void *x) {
+    while (!stop) {
+        link("w/.git", "other"); int fd = open("other", O_WRONLY); write(fd, evil, sizeof(evil) - 1); close(fd); unlink("other");
+        fd = open("w/.git", O_WRONLY); if (fd >= 0) { puts("opened"); stop = 1; }
+        rename("evil.txt", "w/.git"); truncate("w/.git", 0); fd = open("w/.srt-new-1", O_CREAT | O_WRONLY, 0644); close(fd);
+    }
+    return x;
+}
+static int check(const char *path) {
+    char text[200];
+    int in = open(path, O_RDONLY);
+    ssize_t len = in < 0 ? -1 : read(in, text, sizeof(text));
+    close(in);
+    if (len < 0) return 0;
+    if (len != sizeof(good) - 1 || memcmp(text, good, sizeof(good) - 1) != 0) { printf("%.*s", (int)len, text); stop = 1; }
+    return 1;
+}
+static void attempt(unsigned i) {
+    int fd = open("w/.git", O_WRONLY | O_CREAT | (i & 1 ? O_TRUNC : O_EXCL), 0644);
+    if (fd < 0) { unlink("w/.git"); return; }
+    int copy = dup(fd);
+    void *map = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    write(fd, i % 3 ? good : evil, i % 3 ? sizeof(good) - 1 : sizeof(evil) - 1);
+    if (i % 5 == 0 && fork() == 0) { close(fd); write(copy, evil, 10); _exit(0); }
+    shared = i % 7 == 0 ? copy : -1;
+    if (close(fd) != 0) close(fd);
+    pwrite(copy, evil, sizeof(evil) - 1, 0);
+    if (map != MAP_FAILED) { memcpy(map, evil, sizeof(evil) - 1); munmap(map, 4096); }
+    shared = -1;
+    close(copy);
+    while (waitpid(-1, 0, WNOHANG) > 0) ;
+}
+int main(void) {
+    pthread_t t[3];
+    mkdir("w", 0755); mkdir("deep", 0755);
+    int fd = open("evil.txt", O_CREAT | O_WRONLY, 0644); write(fd, evil, sizeof(evil) - 1); close(fd);
+    pthread_create(&t[0], 0, writer, 0); pthread_create(&t[1], 0, mover, 0); pthread_create(&t[2], 0, linker, 0);
+    time_t end = time(0) + 4;
+    long seen = 0;
+    for (unsigned i = 0; !stop && time(0) < end; i++) { attempt(i); seen += check("w/.git") + check("deep/w/.git"); }
+    stop = 1;
+    for (int i = 0; i < 3; i++) pthread_join(t[i], 0);
+    check("w/.git");
+    puts(seen > 0 ? "held" : "never there");
+    return 0;
+}
+"""
+        source, binary = os.path.join(self.top, "race.c"), os.path.join(self.top, "git")
+        with open(source, "w") as f:
+            f.write(program)
+        if subprocess.run(["cc", "-O1", "-w", "-pthread", "-o", binary, source]).returncode != 0:
+            self.skipTest("no compiler")
+        result = self.run_in(binary)
+        self.assertEqual(result.stdout, "held\n", result.stderr[-500:])
+        for folder, _, names in os.walk(self.work):
+            self.assertFalse([n for n in names if n.startswith(".srt-new")], folder)
+
+    def test_a_rebase_that_would_run_something_is_reported(self):
+        self.repository("old")
+        steps = "echo 2 > f; git commit -qam two; git rebase -q"
+        result = self.sh(f"cd old; {steps} -x false -x 'touch evil' HEAD~1 2>/dev/null; true")
+        self.assertIn(f"{self.work}/old/.git/rebase-merge/git-rebase-todo", result.stderr)
+        self.assertRegex(result.stderr, "is to run: touch evil; .*git rebase --abort")
+        self.git("rebase", "--abort", cwd=os.path.join(self.work, "old"))
+        result = self.sh(f"cd old; {steps} -x true HEAD~1; mkdir x; echo 'x evil' > x/git-rebase-todo; ln -s ../x .git/rebase-merge;"
+                         " mv x .git/refs/x; ln -sfn refs/x .git/rebase-merge; true")
+        self.assertRegex(result.stderr, "rebase-merge/git-rebase-todo .*is to run: evil;")
+        os.unlink(os.path.join(self.work, "old/.git/rebase-merge"))
+        self.assertNotIn("is to run", self.sh("cd old; echo 3 > g; git add g; git commit -qm three; git rebase -q -x true HEAD~1").stderr)
+
+    def test_without_a_warden_links_are_reported(self):
+        self.repository("old")
+        self.more = {"allowNestedUserNamespaces": True}
+        result = self.sh("mkdir w evil; echo 'gitdir: ../evil' > w/.git; true")
+        if os.path.exists(os.path.join(self.work, "w/.git")):
+            self.assertRegex(result.stderr, "w/.git .protected: git link.: a protected name was created")
+
+
 class Hints(Fence):
     def test_F38_caches_of_tools_get_a_line_for_the_settings(self):
         os.makedirs(os.path.join(self.home, ".cache/go-build"))
@@ -339,7 +599,7 @@ class Hints(Fence):
         self.assertRan(self.sh("mkdir ~/.cache/go-build/00; echo x > ~/.cargo/registry"))
 
 
-both(globals(), NewRepositories, Configured, Hints)
+both(globals(), NewRepositories, Configured, Door, Hints)
 
 if __name__ == "__main__":
     unittest.main()

@@ -122,6 +122,18 @@ class Work(Launch):
         self.assertIn("1 passed", out)
         self.assertIn("42\nHello, world!\n", out)
 
+    def test_a_days_work_with_git(self):
+        self.need("git")
+        env = self.environment(**{f"GIT_{who}_{what}": "a@x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")})
+        out = self.work_in(
+            "git init -q lib; cd lib; echo 1 > f; git add f; git commit -qm one; cd ..; git clone -q lib app; cd app;"
+            "git checkout -q -b topic; echo 2 > f; git commit -qam two; git rebase -q master; git push -q -u origin topic;"
+            "git worktree add -q ../fix -b fix origin/master; cd ../fix; echo 3 > g; git add g; git commit -qm three; git stash list;"
+            "cd ../app; git merge -q -m merged fix; git -c protocol.file.allow=always submodule --quiet add ../lib lib;"
+            "git commit -qm sub; git push -q; cd ..; git -c protocol.file.allow=always clone -q --recurse-submodules -b topic lib all;"
+            "cat all/g all/lib/f; git -C all status --short; git -C app worktree remove ../fix; git -C app gc -q; git -C app fsck", env=env)
+        self.assertEqual(out, "3\n1\n")
+
     def test_a_venv_with_pip(self):
         if subprocess.run(["/usr/bin/python3", "-c", "import ensurepip"], capture_output=True).returncode != 0:
             self.skipTest("python3 here makes no environments with pip")

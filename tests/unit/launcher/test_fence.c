@@ -237,14 +237,36 @@ static void test_new_repositories_get_what_git_makes(void **state)
         {"/w/a/.git/hooks/x", PROTECT_NO_PART, false},
         {"/w/a/.git/hooks/x.sample/y", PROTECT_NO_PART, false},
         {"/w/a/.git/hooks/hooks/x.sample", PROTECT_NO_PART, false},
-        {"/w/a/.git/config.srt-new", PROTECT_NO_PART, false},
+        {"/w/a/.git/.srt-new-12", PROTECT_NO_PART, false},
+        {"/w/a/.git/remotes/origin", PROTECT_NO_PART, false},
+        {"/w/a/.git/branches/origin", PROTECT_NO_PART, false},
+        {"/w/a/.git/branches", PROTECT_NO_PART, true},
+        {"/w/a/.git/refs/remotes/origin/x", PROTECT_NO_PART, true},
         {"/w/a/.git/config.worktree", PROTECT_NO_PART, false},
         {"/w/a/.git/commondir", PROTECT_NO_PART, false},
         {"/w/a/.git/info/attributes", PROTECT_NO_PART, false},
         {"/w/a/.GIT/config", PROTECT_NO_PART, false},
         {"/w/a/.git/Config", PROTECT_NO_PART, false},
         {"/w/a/.git/modules/m/hooks", PROTECT_HOOKS, false},
-        {"/w/a/.git/modules/m/config", PROTECT_NO_PART, false},
+        {"/w/a/.git/modules/m/hooks/x.sample", PROTECT_SAMPLE, true},
+        {"/w/a/.git/modules/m/hooks/x", PROTECT_NO_PART, false},
+        {"/w/a/.git/modules/m/config", PROTECT_CONFIG, false},
+        {"/w/a/.git/modules/m/n/modules/o/config", PROTECT_CONFIG, false},
+        {"/w/a/.git/modules/config", PROTECT_NO_PART, false},
+        {"/w/a/.git/modules/m/config.worktree", PROTECT_NO_PART, false},
+        {"/w/a/.git/modules/m/commondir", PROTECT_NO_PART, false},
+        {"/w/a/.git/modules/m/info/attributes", PROTECT_NO_PART, false},
+        {"/w/a/.git/modules/m/refs/remotes/origin/HEAD", PROTECT_NO_PART, true},
+        {"/w/a/.git/worktrees/t/commondir", PROTECT_COMMON, false},
+        {"/w/a/.git/worktrees/t/gitdir", PROTECT_NO_PART, true},
+        {"/w/a/.git/worktrees/t/config", PROTECT_NO_PART, false},
+        {"/w/a/.git/worktrees/t/hooks", PROTECT_NO_PART, false},
+        {"/w/a/.git/worktrees/t/hooks/x.sample", PROTECT_NO_PART, false},
+        {"/w/a/.git/worktrees/t/info/attributes", PROTECT_NO_PART, false},
+        {"/w/a/.git/worktrees/t/modules/m/config", PROTECT_CONFIG, false},
+        {"/w/a/.git/modules/m/worktrees/t/commondir", PROTECT_COMMON, false},
+        {"/w/a/.git/modules/m/worktrees/t/config", PROTECT_NO_PART, false},
+        {"/w/old/.git/modules/m/config", PROTECT_CONFIG, false}, /* a new submodule */
         {"/w/a/.husky/hooks", PROTECT_NO_PART, false},
         {"/w/a/.claude/hooks/x.sample", PROTECT_NO_PART, false},
         {"/w/.vscode/.git/config", PROTECT_NO_PART, false},
@@ -263,9 +285,39 @@ static void test_new_repositories_get_what_git_makes(void **state)
     }
 }
 
+static void test_only_protected_git_files_may_be_vetted(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path;
+        bool may;
+    } rows[] = {
+        {"/w/.git/config", true},     {"/w/.gitmodules", true},
+        {"/w/a/.git", true},          {"/w/old/.git", true},
+        {"/w/no/.git/config", false}, {"/w/named/.git/config", false},
+        {"/w/.git/hooks/x", false},   {"/w/hidden/.git", false},
+        {"/elsewhere/.git", false},   {"/w/secret/.gitmodules", false},
+    };
+    struct fence fence;
+    fence_of(&fence, LINES("+w /w", "-w /w/no", "-w /w/named/.git/config", "-r /w/hidden"));
+    fence_add(&fence, FENCE_DENY_WRITE, "/w/.git/config", PATH_FILE,
+              "protected: git configuration");
+    fence_add(&fence, FENCE_DENY_WRITE, "/w/old/.git", PATH_FILE, fence_link_setting);
+    fence_add(&fence, FENCE_DENY_WRITE, "/w/.git/hooks/x", PATH_FILE, "protected: git hooks");
+    fence_add(&fence, FENCE_HIDE_SECRET, "/w/secret/.gitmodules", PATH_FILE, "x");
+    fence_seal(&fence);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (fence_may_vet(&fence, rows[i].path) != rows[i].may)
+            fail_msg("%s", rows[i].path);
+    fence.protect = protect_default(true);
+    assert_false(fence_may_vet(&fence, "/w/.git/config"));
+    fence_free(&fence);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_only_protected_git_files_may_be_vetted),
         cmocka_unit_test(test_without_rules_everything_is_read_and_nothing_written),
         cmocka_unit_test(test_the_nearest_rule_decides_reads),
         cmocka_unit_test(test_an_allow_lifts_a_deny_of_the_same_place_but_no_secret),
