@@ -38,6 +38,16 @@ void fence_add_gitdir(struct fence *fence, const char *top, const char *dir)
     assert(gitdir->top != NULL && gitdir->dir != NULL);
 }
 
+void fence_add_missing(struct fence *fence, const char *path, const char *setting)
+{
+    fence->missing =
+        reallocarray(fence->missing, fence->missing_count + 1, sizeof(*fence->missing));
+    assert(fence->missing != NULL);
+    struct fence_missing *missing = &fence->missing[fence->missing_count++];
+    *missing = (struct fence_missing){strdup(path), strdup(setting)};
+    assert(missing->path != NULL && missing->setting != NULL);
+}
+
 const struct fence_gitdir *fence_gitdir_of(const struct fence *fence, const char *path)
 {
     for (size_t i = 0; i < fence->gitdir_count; i++)
@@ -75,6 +85,11 @@ void fence_free(struct fence *fence)
         free(fence->gitdirs[i].top);
         free(fence->gitdirs[i].dir);
     }
+    for (size_t i = 0; i < fence->missing_count; i++) {
+        free(fence->missing[i].path);
+        free(fence->missing[i].setting);
+    }
+    free(fence->missing);
     free(fence->gitdirs);
     free(fence->globs);
     free(fence->rules);

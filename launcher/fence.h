@@ -44,6 +44,11 @@ struct fence_gitdir {
     char *top, *dir;
 };
 
+/* An entry of allowWrite for which there was nothing at the start. */
+struct fence_missing {
+    char *path, *setting;
+};
+
 struct fence {
     struct fence_rule *rules; /* sorted by path after fence_seal() */
     size_t count, capacity;
@@ -51,6 +56,8 @@ struct fence {
     size_t glob_count;
     struct fence_gitdir *gitdirs;
     size_t gitdir_count;
+    struct fence_missing *missing;
+    size_t missing_count;
     struct protect protect;
 };
 
@@ -59,6 +66,7 @@ void fence_add(struct fence *fence, enum fence_verb verb, const char *path, enum
 void fence_add_glob(struct fence *fence, const char *base, const char *pattern,
                     const char *setting);
 void fence_add_gitdir(struct fence *fence, const char *top, const char *dir);
+void fence_add_missing(struct fence *fence, const char *path, const char *setting);
 void fence_seal(struct fence *fence);
 void fence_free(struct fence *fence);
 

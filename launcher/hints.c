@@ -42,6 +42,24 @@ static char *cache_hint(const char *home, const char *path)
     return NULL;
 }
 
+/* Only what was there at the start can be written to. */
+static char *missing_hint(const struct fence *fence, const char *path)
+{
+    for (size_t i = 0; i < fence->missing_count; i++) {
+        const struct fence_missing *missing = &fence->missing[i];
+        if (!path_within(path, missing->path) && !path_within(missing->path, path))
+            continue;
+        char *hint = NULL;
+        int made = asprintf(&hint,
+                            "%s names %s, which was not there when the sandbox was started; it has "
+                            "to be made outside, before",
+                            missing->setting, missing->path);
+        assert(made >= 0);
+        return hint;
+    }
+    return NULL;
+}
+
 char *hints_for_write(const struct fence *fence, const char *home, const char *path)
 {
     const struct fence_gitdir *gitdir = fence_gitdir_of(fence, path);
@@ -56,6 +74,9 @@ char *hints_for_write(const struct fence *fence, const char *home, const char *p
         assert(made >= 0);
         return hint;
     }
+    char *missing = missing_hint(fence, path);
+    if (missing != NULL)
+        return missing;
     return home != NULL && home[0] == '/' && path_within(path, home) ? cache_hint(home, path)
                                                                      : NULL;
 }

@@ -363,6 +363,10 @@ static int open_terminal(struct launch *launch)
 static int prepare(struct launch *launch)
 {
     char cwd[PATH_MAX];
+    if (getcwd(cwd, sizeof(cwd)) == NULL && errno == ERANGE)
+        return fail(
+            "the path of the working directory is longer than %d bytes; change to one above",
+            PATH_MAX - 1);
     if (getcwd(cwd, sizeof(cwd)) == NULL || cwd[0] != '/')
         return fail("the working directory cannot be determined (%s); change to one that exists",
                     strerror(errno));

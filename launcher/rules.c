@@ -198,6 +198,8 @@ static int add_place(struct build *build, enum fence_verb verb, const char *abso
     } else if (place.type == PATH_ABSENT || (place.type == PATH_UNREADABLE && !denies)) {
         DETAIL(build, "%s: %s does not exist or cannot be looked at, so there is nothing to allow",
                setting, absolute);
+        if (verb == FENCE_ALLOW_WRITE)
+            fence_add_missing(build->fence, place.path, setting);
     } else if (!denies && place.link_count > 0 && !build->judging_led) {
         defer_led(build, verb, place, setting);
         return 0;

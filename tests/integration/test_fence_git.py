@@ -587,6 +587,25 @@ int main(void) {
 
 
 class Hints(Fence):
+    def test_F17_an_entry_that_was_missing_at_the_start_is_named(self):
+        self.filesystem["allowWrite"] = ["build/out", "there"]
+        os.mkdir(os.path.join(self.work, "there"))
+        for what in ("mkdir -p build/out", "mkdir build", "mkdir -p build/out/x"):
+            result = self.sh(what)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(f"filesystem.allowWrite[0] names {self.work}/build/out, which was not there", result.stderr)
+        self.assertNotIn("was not there", self.sh("mkdir other; mkdir there/d; false").stderr)
+
+    def test_F17_a_working_directory_that_is_too_deep_is_said_so(self):
+        name = "d" * 200
+        program = f"import os, sys\nfor i in range(25): os.mkdir({name!r}); os.chdir({name!r})\nos.execv(sys.argv[1], sys.argv[1:])"
+        settings = self.settings()
+        self.own()
+        result = subprocess.run(["python3", "-c", program, self.launch, "-s", settings, "--egress", "none", "true"], cwd=self.work,
+                                env=self.environment(), capture_output=True, text=True, **self.popen_args())
+        self.assertEqual(result.returncode, 125)
+        self.assertIn("longer than 4095 bytes", result.stderr)
+
     def test_F38_caches_of_tools_get_a_line_for_the_settings(self):
         os.makedirs(os.path.join(self.home, ".cache/go-build"))
         os.makedirs(os.path.join(self.home, ".cargo"))
