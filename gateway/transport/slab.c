@@ -28,7 +28,7 @@
 enum {
     BLOCK = 32 << 10, /* and so aligned: a thing's address tells its block */
     ALIGN = sizeof(double),
-    SPARES = 4,
+    SPARE_THINGS = 96, /* for about so many, room is kept */
 };
 
 struct slot {
@@ -166,7 +166,7 @@ void *slab_take(struct slab *slab)
 static void retire_block(struct slab *slab, struct slab_block *block)
 {
     LIST_REMOVE(block, link);
-    if (slab->spare_count == SPARES) {
+    if (slab->spare_count > SPARE_THINGS * slab->size / BLOCK) {
         unmap_block(block);
         return;
     }
