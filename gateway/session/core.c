@@ -44,11 +44,12 @@ void tenure_leave(struct tenure *tenure)
     free(tenure);
 }
 
-struct narrowing *narrowing_create(struct policy *policy)
+struct narrowing *narrowing_create(struct workers *team, struct policy *policy)
 {
     if (policy == NULL)
         return NULL;
     struct narrowing *narrowing = must(calloc(1, sizeof(*narrowing)));
+    narrowing->team = team;
     narrowing->policy = policy;
     narrowing->users = 1;
     return narrowing;
@@ -65,7 +66,7 @@ void narrowing_leave(struct narrowing *narrowing)
 {
     if (narrowing == NULL || --narrowing->users > 0)
         return;
-    policy_free(narrowing->policy);
+    workers_release_policy(narrowing->team, narrowing->policy);
     free(narrowing);
 }
 

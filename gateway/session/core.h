@@ -58,11 +58,13 @@ void name_service_leave(struct name_service *service);
 
 /* The policy of a sandbox's own settings, counted by the requests that were judged under it. */
 struct narrowing {
+    struct workers *team;
     struct policy *policy;
     unsigned users;
 };
 
-struct narrowing *narrowing_create(struct policy *policy); /* takes over; NULL gives NULL */
+/* Takes `policy` over; NULL gives NULL. */
+struct narrowing *narrowing_create(struct workers *team, struct policy *policy);
 struct narrowing *narrowing_take(struct narrowing *narrowing);
 void narrowing_leave(struct narrowing *narrowing);
 
@@ -221,6 +223,8 @@ bool workers_may_complain(struct workers *team, double now);
 /* The worker's count of it is given back by the control thread, since the last one frees all rules
  * and lists, which can be millions. */
 void workers_release_snapshot(struct workers *team, struct snapshot *snapshot);
+/* Likewise of a sandbox's own lists, which a launcher may make long. */
+void workers_release_policy(struct workers *team, struct policy *policy);
 /* Copies the denial to the control thread; drops it when too many wait there. */
 void workers_post_denial(struct workers *team, const struct denial *denial);
 

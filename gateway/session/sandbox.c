@@ -59,7 +59,7 @@ struct sandbox *sandbox_attach(struct workers *team, const struct sandbox_config
     sandbox->uid = config->uid;
     sandbox->pid = config->pid;
     sandbox->owner = config->owner;
-    sandbox->narrowing = narrowing_create(config->narrowing);
+    sandbox->narrowing = narrowing_create(team, config->narrowing);
     attachment->sandbox = sandbox;
     attachment->listener_count = config->listener_count;
     memcpy(attachment->listeners, config->listeners, sizeof(attachment->listeners));
@@ -89,7 +89,7 @@ static bool run_update(struct errand *errand)
     struct narrowing_change *change = errand->data;
     struct sandbox *sandbox = change->sandbox;
     struct narrowing *before = sandbox->narrowing;
-    sandbox->narrowing = narrowing_create(change->policy);
+    sandbox->narrowing = narrowing_create(sandbox->team, change->policy);
     change->policy = NULL;
     narrowing_leave(before);
     struct session *session = LIST_FIRST(&errand->worker->sessions), *next;

@@ -42,11 +42,12 @@ bool workers_may_complain(struct workers *team, double now)
     return atomic_exchange_explicit(&team->complained, second, memory_order_relaxed) != second;
 }
 
-/* ---- snapshots ---- */
+/* ---- what is given back ---- */
 
 struct release_mail {
     struct mail mail;
-    struct snapshot *snapshot;
+    struct snapshot *snapshot; /* or NULL */
+    struct policy *policy;     /* likewise */
 };
 
 static void deliver_release(struct mail *mail, void *owner)
@@ -54,15 +55,27 @@ static void deliver_release(struct mail *mail, void *owner)
     struct release_mail *release = (struct release_mail *)mail;
     (void)owner; /* also when the team ends */
     snapshot_release(release->snapshot);
+    policy_free(release->policy);
     free(release);
 }
 
-void workers_release_snapshot(struct workers *team, struct snapshot *snapshot)
+static void post_release(struct workers *team, struct snapshot *snapshot, struct policy *policy)
 {
     struct release_mail *release = must(calloc(1, sizeof(*release)));
     release->mail.deliver = deliver_release;
     release->snapshot = snapshot;
+    release->policy = policy;
     mailbox_post(&team->control, &release->mail);
+}
+
+void workers_release_snapshot(struct workers *team, struct snapshot *snapshot)
+{
+    post_release(team, snapshot, NULL);
+}
+
+void workers_release_policy(struct workers *team, struct policy *policy)
+{
+    post_release(team, NULL, policy);
 }
 
 /* ---- denials ---- */
