@@ -14,6 +14,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -92,6 +93,8 @@ void launch_free(struct launch *launch)
         server->attached_count--;
     }
     launch_release_listeners(launch);
+    if (launch->last_words >= 0)
+        close(launch->last_words);
     policy_free(launch->narrowing);
     json_free(&launch->out);
     free(launch->name);
@@ -573,6 +576,26 @@ static bool make_room_for(struct launch *launch, size_t bytes)
     return true;
 }
 
+/* A launcher that has said all it had to say reads on until its sandbox has ended here: what that
+ * was denied last may still be on its way from a worker. */
+static void keep_for_last_words(struct launch *launch)
+{
+    if (launch->sandbox != NULL && launch->out.len == launch->out_sent)
+        launch->last_words = fcntl(launch->fd, F_DUPFD_CLOEXEC, 3);
+}
+
+/* At once or not at all. */
+static void say_last_words(struct launch *launch, struct json *message)
+{
+    struct json frame = {0};
+    frame_write(&frame, (struct str){message->data, message->len});
+    if (send(launch->last_words, frame.data, frame.len, MSG_DONTWAIT | MSG_NOSIGNAL) !=
+        (ssize_t)frame.len)
+        close(steal_fd(&launch->last_words));
+    json_free(&frame);
+    json_free(message);
+}
+
 /* False: `launch` is gone, or there is nothing more to read now. */
 static bool read_some(struct launch *launch)
 {
@@ -592,6 +615,8 @@ static bool read_some(struct launch *launch)
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return false;
     if (n <= 0) {
+        if (n == 0)
+            keep_for_last_words(launch);
         launch_end(launch);
         return false;
     }
@@ -645,6 +670,7 @@ struct launch *launch_add(struct attach_server *server, int fd)
         abort();
     launch->server = server;
     launch->fd = fd;
+    launch->last_words = -1;
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0) {
         launch->uid = peer.uid;
         launch->pid = peer.pid;
@@ -731,7 +757,7 @@ void attach_on_denial(void *arg, const struct denial *denial)
 {
     struct launch *launch = denial->owner;
     (void)arg;
-    if (launch->fd < 0 && launch->state != LAUNCH_MOVED)
+    if (launch->fd < 0 && launch->last_words < 0 && launch->state != LAUNCH_MOVED)
         return;
     if (launch->out.len - launch->out_sent >= OUT_MAX) {
         launch->missed++;
@@ -756,12 +782,16 @@ void attach_on_denial(void *arg, const struct denial *denial)
     json_text(&message, "next_step", str_of(denial->next_step));
     json_text(&message, "request_id", str_of(denial->request_id));
     json_number(&message, "missed", (int64_t)launch->missed);
-    if (launch->state != LAUNCH_MOVED) {
+    if (launch->fd >= 0 && launch->state != LAUNCH_MOVED) {
         launch->missed = 0;
         (void)send_message(launch, &message);
         return;
     }
     json_object_close(&message);
+    if (launch->last_words >= 0) {
+        say_last_words(launch, &message);
+        return;
+    }
     if (handover_denial(launch->server->gateway->handover, launch->name,
                         (struct str){message.data, message.len}))
         launch->missed = 0;

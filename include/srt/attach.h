@@ -3,7 +3,9 @@
  *
  * A frame is a 32-bit big-endian length (at most ATTACH_MAX_FRAME) and that many bytes of one JSON
  * object with a "type". The connection is the sandbox's life: when it ends, the gateway closes the
- * sandbox's listeners and cuts its tunnels. The peer is identified by SO_PEERCRED, never by content.
+ * sandbox's listeners and cuts its tunnels. A launcher that only shuts its direction down has ended it,
+ * too, and is told the last denials before the gateway closes the other one. The peer is identified by
+ * SO_PEERCRED, never by content.
  *
  *  launcher -> gateway
  *   attach   {"type":"attach","version":1,"name":"npm-41-...","policy":"build"|null,
