@@ -157,7 +157,7 @@ static void try_to_show(struct asking *asking)
 {
     asking->at_ms = clock_ms() + RETRY_MS;
     asking->foreground = tcgetpgrp(asking->tty);
-    if (!freeze_begin(&asking->freeze, asking->root))
+    if (!freeze_begin(&asking->freeze, asking->root, asking->root_is_inside))
         return;
     if (!may_ask(asking) || !take_terminal(asking)) {
         freeze_end(&asking->freeze);
@@ -363,10 +363,11 @@ int asking_open(struct asking *asking, const char *how, struct srt_err *err)
     return 0;
 }
 
-void asking_begin(struct asking *asking, struct egress *egress, pid_t root)
+void asking_begin(struct asking *asking, struct egress *egress, pid_t root, bool root_is_inside)
 {
     asking->egress = egress;
     asking->root = root;
+    asking->root_is_inside = root_is_inside;
 }
 
 void asking_close(struct asking *asking)

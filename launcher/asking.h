@@ -25,6 +25,7 @@ struct asking {
     int tty;               /* -1: nobody is asked */
     struct egress *egress; /* takes the answers */
     pid_t root;            /* everything below it is the sandbox */
+    bool root_is_inside;   /* and so is itself */
     TAILQ_HEAD(, asked) queue;
     size_t count;
     bool shown;     /* the first of them is on the screen, and the sandbox is held */
@@ -38,7 +39,7 @@ struct asking {
 
 /* `how` is the option's value, or NULL: nobody is asked. */
 int asking_open(struct asking *asking, const char *how, struct srt_err *err);
-void asking_begin(struct asking *asking, struct egress *egress, pid_t root);
+void asking_begin(struct asking *asking, struct egress *egress, pid_t root, bool root_is_inside);
 /* What the gateway says: "ask" and "answered". */
 void asking_frame(struct asking *asking, const json_t *frame);
 

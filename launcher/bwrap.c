@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-enum { START_MS = 20000 };
+const char bwrap_system[] = "/usr/bin/bwrap";
 
 /* In a user namespace that is not the first one, such as a sandbox around this one, the owner of
  * the host's programs has no number. Then the place has to vouch for the program. */
@@ -25,7 +25,7 @@ static bool is_the_hosts(const char *path, const struct stat *st)
     autofclose FILE *map = fopen("/proc/self/uid_map", "re");
     autofclose FILE *nobody = fopen("/proc/sys/kernel/overflowuid", "re");
     unsigned inside, outside, count, overflow;
-    if (strcmp(path, "/usr/bin/bwrap") != 0 || map == NULL || nobody == NULL ||
+    if (strcmp(path, bwrap_system) != 0 || map == NULL || nobody == NULL ||
         fscanf(map, "%u %u %u", &inside, &outside, &count) != 3 ||
         fscanf(nobody, "%u", &overflow) != 1)
         return false;
@@ -142,12 +142,12 @@ enum { COMMON_COUNT = sizeof(words_common) / sizeof(words_common[0]) };
 
 enum { MORE_COUNT = 9 };
 
-static void add_words(const char *words[MORE_COUNT], const struct bwrap_options *options)
+static void add_words(const char *words[MORE_COUNT], const struct cell_options *options)
 {
     if (options->log_socket) {
         *words++ = "--ro-bind-try";
-        *words++ = BWRAP_LOG_SOCKET;
-        *words++ = BWRAP_LOG_SOCKET;
+        *words++ = CELL_LOG_SOCKET;
+        *words++ = CELL_LOG_SOCKET;
     }
     *words++ = "--remount-ro";
     *words++ = "/dev";
@@ -166,7 +166,7 @@ static void keep_over_exec(int fd)
     fcntl(fd, F_SETFD, 0);
 }
 
-static _Noreturn void become_bwrap(const struct bwrap_options *options, const struct child_fds *fds)
+static _Noreturn void become_bwrap(const struct cell_options *options, const struct child_fds *fds)
 {
     static const int ignored[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGPIPE, SIGALRM,
                                   SIGUSR1, SIGUSR2, SIGTSTP, SIGTTIN, SIGTTOU};
@@ -186,7 +186,7 @@ static _Noreturn void become_bwrap(const struct bwrap_options *options, const st
              options->closed_streams[0], options->closed_streams[1], options->closed_streams[2]);
     /* An empty environment: what the caller sets there is for the command, not for this. */
     char *const empty[] = {NULL};
-    execle(options->program, "bwrap", "--args", args_text, "--", self_path, "--last-stage",
+    execle(options->bwrap, "bwrap", "--args", args_text, "--", self_path, "--last-stage",
            stage_text, (char *)NULL, empty);
     _exit(127);
 }
@@ -199,14 +199,13 @@ static bool is_nested(void)
 }
 
 /* The text of a failed start, on one line, with what can be done about it. */
-static int explain_failure(struct bwrap *bwrap, struct srt_err *err)
+static int explain_failure(int complaints, const char *program, struct srt_err *err)
 {
     char text[300] = "";
     size_t len = 0;
     for (ssize_t n; len < sizeof(text) - 1; len += (size_t)n) {
-        struct pollfd wake = {.fd = bwrap->complaints, .events = POLLIN};
-        n = poll(&wake, 1, 100) > 0 ? read(bwrap->complaints, text + len, sizeof(text) - 1 - len)
-                                    : 0;
+        struct pollfd wake = {.fd = complaints, .events = POLLIN};
+        n = poll(&wake, 1, 100) > 0 ? read(complaints, text + len, sizeof(text) - 1 - len) : 0;
         if (n <= 0)
             break;
     }
@@ -217,58 +216,17 @@ static int explain_failure(struct bwrap *bwrap, struct srt_err *err)
         if (*p == '\n')
             *p = ' ';
     char remedy[700];
-    remedy_for(remedy, sizeof(remedy), text, bwrap->program, "", is_nested());
+    remedy_for(remedy, sizeof(remedy), text, program, "", is_nested());
     return srt_err_set(err, "bubblewrap could not build the sandbox%s%s%s",
                        text[0] != '\0' ? ": " : "", text, remedy);
 }
 
-static ino_t own_namespace(const char *name)
+int bwrap_start(struct cell *cell, const struct cell_options *options, struct srt_err *err)
 {
-    struct stat st;
-    return stat(name, &st) == 0 ? st.st_ino : 0;
-}
-
-static bool namespace_is_new(int fd, const char *ours)
-{
-    struct stat st;
-    return fstat(fd, &st) == 0 && st.st_ino != own_namespace(ours);
-}
-
-static int wait_ready(struct bwrap *bwrap, struct srt_err *err)
-{
-    struct pollfd wake = {.fd = bwrap->sock, .events = POLLIN};
-    int ready;
-    do
-        ready = poll(&wake, 1, START_MS);
-    while (ready < 0 && errno == EINTR);
-    struct stage_message message = {.word = 0};
-    int fds[2] = {-1, -1};
-    size_t count = 2;
-    ssize_t len = ready > 0 ? fds_receive(bwrap->sock, &message, sizeof(message), fds, &count) : 0;
-    if (len == (ssize_t)sizeof(message) && message.word == STAGE_FAILED)
-        return srt_err_set(err, "%.1000s", message.text);
-    if (len != (ssize_t)sizeof(message) || message.word != STAGE_READY || count != 2)
-        return explain_failure(bwrap, err);
-    bwrap->inside.mount_ns = fds[0];
-    bwrap->inside.net_ns = fds[1];
-    if (!namespace_is_new(fds[0], "/proc/self/ns/mnt") ||
-        !namespace_is_new(fds[1], "/proc/self/ns/net"))
-        return srt_err_set(
-            err, "the sandbox shares a namespace with the host; is this bwrap bubblewrap?");
-    return 0;
-}
-
-int bwrap_start(struct bwrap *bwrap, const struct bwrap_options *options, struct srt_err *err)
-{
-    *bwrap = (struct bwrap){.program = options->program,
-                            .sock = -1,
-                            .complaints = -1,
-                            .inside = {.mount_ns = -1, .net_ns = -1, .host_proc = -1}};
     const char *words[COMMON_COUNT + MORE_COUNT] = {0};
     memcpy(words, words_common, sizeof(words_common));
     add_words(words + COMMON_COUNT, options);
 
-    bwrap->inside.host_proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     autoclose int self = open(options->self, O_RDONLY | O_CLOEXEC);
     autoclose int args = pack_words(words, err);
     autoclose int real_stderr = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
@@ -277,46 +235,32 @@ int bwrap_start(struct bwrap *bwrap, const struct bwrap_options *options, struct
         return -1;
     if (self < 0)
         return srt_err_set(err, "%s: %s", options->self, strerror(errno));
-    if (bwrap->inside.host_proc < 0 || real_stderr < 0 ||
+    if (cell->inside.host_proc < 0 || real_stderr < 0 ||
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
         char remedy[700];
         int error = errno;
         return srt_err_set(err, "the sandbox cannot be prepared: %s%s", strerror(error),
-                           remedy_for(remedy, sizeof(remedy), "", options->program, "",
+                           remedy_for(remedy, sizeof(remedy), "", options->bwrap, "",
                                       error == EPERM && is_nested()));
     }
-    bwrap->sock = pair[0];
+    cell->sock = pair[0];
     autoclose int theirs = pair[1];
     if (pipe2(pipe_fds, O_CLOEXEC) != 0)
         return srt_err_set(err, "pipe: %s", strerror(errno));
-    bwrap->complaints = pipe_fds[0];
-    autoclose int complain = pipe_fds[1];
+    autoclose int complaints = pipe_fds[0], complain = pipe_fds[1];
 
-    bwrap->pid = fork();
-    if (bwrap->pid < 0)
+    cell->direct = false;
+    cell->pid = fork();
+    if (cell->pid < 0)
         return srt_err_set(err, "fork: %s", strerror(errno));
-    if (bwrap->pid == 0) {
+    if (cell->pid == 0) {
         struct child_fds fds = {theirs, complain, args, self, real_stderr};
         become_bwrap(options, &fds);
     }
     close(steal_fd(&theirs));
     close(steal_fd(&complain));
-    return wait_ready(bwrap, err);
-}
-
-int bwrap_wait(struct bwrap *bwrap)
-{
-    int status = 0;
-    while (bwrap->pid > 0 && waitpid(bwrap->pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    bwrap->pid = 0;
-    return status;
-}
-
-void bwrap_kill(struct bwrap *bwrap)
-{
-    if (bwrap->sock >= 0)
-        close(steal_fd(&bwrap->sock)); /* process 1 inside ends at this */
-    if (bwrap->pid > 0)
-        kill(bwrap->pid, SIGKILL);
+    int result = cell_await(cell, err);
+    if (result < 0)
+        explain_failure(complaints, options->bwrap, err);
+    return result == 0 ? 0 : -1;
 }

@@ -14,32 +14,17 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
 enum {
     ANSWER_MS = 10000, /* for a gateway to say "attached" */
     WRITE_MS = 5000,   /* for a gateway to take a frame */
+    LAST_MS = 1000,    /* for what a gateway still has to say when a sandbox has ended */
     END_MS = 2000,     /* for a private gateway to end by itself */
     PRIVATE_STARTS = 5,
 };
-
-int egress_listen(void *unused, const struct inside *inside, struct inside_gift *gift,
-                  struct srt_err *err)
-{
-    (void)unused;
-    (void)inside;
-    autoclose int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons(ATTACH_PORT),
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
-        listen(fd, SOMAXCONN) != 0)
-        return srt_err_set(err, "127.0.0.1:%d cannot be opened inside the sandbox: %s", ATTACH_PORT,
-                           strerror(errno));
-    gift->fds[gift->count++] = steal_fd(&fd);
-    return 0;
-}
 
 static bool wait_for(int fd, short events, int timeout_ms)
 {
@@ -51,12 +36,26 @@ static bool wait_for(int fd, short events, int timeout_ms)
     return ready > 0;
 }
 
+/* `network` is the settings' own JSON text (config/settings.h) and goes in as it is; NULL: the
+ * frame has none. */
+static char *frame_text(const json_t *members, const char *network)
+{
+    char *text = json_dumps(members, JSON_COMPACT), *whole = NULL;
+    assert(text != NULL);
+    if (network == NULL)
+        return text;
+    int len = asprintf(&whole, "%.*s,\"network\":%s}", (int)strlen(text) - 1, text, network);
+    assert(len > 0);
+    free(text);
+    return whole;
+}
+
 /* The descriptor goes with the first byte; the socket does not block, so a gateway that has stopped
  * reading costs WRITE_MS and not the run. */
-static int send_frame(int sock, const json_t *frame, int fd, struct srt_err *err)
+static int send_frame(int sock, const json_t *members, const char *network, int fd,
+                      struct srt_err *err)
 {
-    autofree char *text = json_dumps(frame, JSON_COMPACT);
-    assert(text != NULL);
+    autofree char *text = frame_text(members, network);
     size_t len = strlen(text);
     if (len > ATTACH_MAX_FRAME)
         return srt_err_set(err, "the network settings are larger than %d bytes", ATTACH_MAX_FRAME);
@@ -129,15 +128,16 @@ static int start_private(struct egress *egress, struct srt_err *err)
     return pair[0];
 }
 
-static json_t *attach_frame(const struct egress *egress)
+static json_t *attach_members(const struct egress_options *options, const char *command)
 {
-    const struct egress_options *options = &egress->options;
-    json_t *network =
-        egress->network_json == NULL ? json_null() : json_loads(egress->network_json, 0, NULL);
-    json_t *frame =
-        json_pack("{s:s, s:i, s:s, s:s?, s:s, s:[s], s:b, s:o}", "type", "attach", "version",
-                  ATTACH_VERSION, "name", options->name, "policy", options->policy, "command",
-                  options->command, "listeners", "proxy", "ask", options->asks, "network", network);
+    return json_pack("{s:s, s:i, s:s, s:s?, s:s, s:[s], s:b}", "type", "attach", "version",
+                     ATTACH_VERSION, "name", options->name, "policy", options->policy, "command",
+                     command, "listeners", "proxy", "ask", options->asks);
+}
+
+static json_t *attach_frame(const struct egress_options *options)
+{
+    json_t *frame = attach_members(options, options->command);
     if (frame != NULL)
         return frame;
     /* Names of files may be any bytes, JSON may not: the log then shows them replaced. */
@@ -146,12 +146,7 @@ static json_t *attach_frame(const struct egress *egress)
     for (char *p = command; *p != '\0'; p++)
         if ((unsigned char)*p < ' ' || (unsigned char)*p > '~')
             *p = '?';
-    network =
-        egress->network_json == NULL ? json_null() : json_loads(egress->network_json, 0, NULL);
-    frame = json_pack("{s:s, s:i, s:s, s:s?, s:s, s:[s], s:b, s:o}", "type", "attach", "version",
-                      ATTACH_VERSION, "name", options->name, "policy", options->policy, "command",
-                      command, "listeners", "proxy", "ask", options->asks, "network", network);
-    return frame;
+    return attach_members(options, command);
 }
 
 /* A frame that is complete in the buffer, taken out of it. `*bad` when it can never become one. */
@@ -220,14 +215,12 @@ static void drop_connection(struct egress *egress)
 
 static bool reap_within(pid_t pid, int timeout_ms)
 {
-    for (int64_t end = clock_ms() + timeout_ms;;) {
-        pid_t done = waitpid(pid, NULL, WNOHANG);
-        if (done == pid || (done < 0 && errno != EINTR))
-            return true;
-        if (clock_ms() >= end)
-            return false;
-        poll(NULL, 0, 5);
-    }
+    autoclose int end = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (end >= 0 && !wait_for(end, POLLIN, timeout_ms))
+        return false;
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    return true;
 }
 
 static void end_private(struct egress *egress)
@@ -270,6 +263,26 @@ static int wait_attached(struct egress *egress, struct srt_err *err)
     }
 }
 
+/* Over a connection that is there. */
+static int attach(struct egress *egress, struct srt_err *err)
+{
+    const char *network = egress->network_json != NULL ? egress->network_json : "null";
+    json_t *frame = attach_frame(&egress->options);
+    int result = frame == NULL
+                     ? srt_err_set(err, "the sandbox's name cannot be sent as JSON")
+                     : send_frame(egress->connection, frame, network, egress->listener, err);
+    json_decref(frame);
+    /* A gateway that refuses says so and hangs up; what it said matters more than the failed write.
+     */
+    struct srt_err answer;
+    if (wait_attached(egress, result == 0 ? err : &answer) != 0)
+        result = -1;
+    if (result != 0)
+        drop_connection(egress);
+    egress->attached = result == 0;
+    return result;
+}
+
 int egress_attach_again(struct egress *egress, struct srt_err *err)
 {
     bool private = egress->options.socket_path == NULL;
@@ -288,32 +301,32 @@ int egress_attach_again(struct egress *egress, struct srt_err *err)
     }
     egress->connection =
         private ? start_private(egress, err) : connect_shared(egress->options.socket_path, err);
-    if (egress->connection < 0)
-        return -1;
-    json_t *frame = attach_frame(egress);
-    int result = frame == NULL ? srt_err_set(err, "the network settings are not valid JSON")
-                               : send_frame(egress->connection, frame, egress->listener, err);
-    json_decref(frame);
-    /* A gateway that refuses says so and hangs up; what it said matters more than the failed write.
-     */
-    struct srt_err answer;
-    if (wait_attached(egress, result == 0 ? err : &answer) != 0)
-        result = -1;
-    if (result != 0)
-        drop_connection(egress);
-    egress->attached = result == 0;
-    return result;
+    return egress->connection < 0 ? -1 : attach(egress, err);
 }
 
-int egress_attach(struct egress *egress, const struct egress_options *options, int listener,
+int egress_begin(struct egress *egress, const struct egress_options *options, struct srt_err *err)
+{
+    *egress = (struct egress){.options = *options, .listener = -1, .connection = -1};
+    if (options->socket_path != NULL)
+        return 0;
+    egress->connection = start_private(egress, err);
+    return egress->connection < 0 ? -1 : 0;
+}
+
+int egress_attach(struct egress *egress, const char *network_json, int listener,
                   struct srt_err *err)
 {
-    *egress = (struct egress){.options = *options, .listener = listener, .connection = -1};
-    if (options->network_json != NULL) {
-        egress->network_json = strdup(options->network_json);
+    egress->listener = listener;
+    if (network_json != NULL) {
+        egress->network_json = strdup(network_json);
         assert(egress->network_json != NULL);
     }
-    return egress_attach_again(egress, err);
+    if (egress->connection < 0) {
+        egress->connection = connect_shared(egress->options.socket_path, err);
+        if (egress->connection < 0)
+            return -1;
+    }
+    return attach(egress, err);
 }
 
 const json_t *egress_places(const struct egress *egress, const char *list)
@@ -324,17 +337,14 @@ const json_t *egress_places(const struct egress *egress, const char *list)
 int egress_update(struct egress *egress, uint64_t serial, const char *network_json,
                   struct srt_err *err)
 {
-    json_t *network = json_loads(network_json, 0, NULL);
-    if (network == NULL)
-        return srt_err_set(err, "the network settings are not valid JSON");
     char *copy = strdup(network_json);
     assert(copy != NULL);
     free(egress->network_json);
     egress->network_json = copy; /* also what a gateway that comes back will be told */
-    json_t *frame = json_pack("{s:s, s:I, s:o}", "type", "update", "serial", (json_int_t)serial,
-                              "network", network);
-    int result = egress->connection < 0 ? srt_err_set(err, "there is no gateway at the moment")
-                                        : send_frame(egress->connection, frame, -1, err);
+    json_t *frame = json_pack("{s:s, s:I}", "type", "update", "serial", (json_int_t)serial);
+    int result = egress->connection < 0
+                     ? srt_err_set(err, "there is no gateway at the moment")
+                     : send_frame(egress->connection, frame, network_json, -1, err);
     json_decref(frame);
     return result;
 }
@@ -346,9 +356,33 @@ int egress_answer(struct egress *egress, const char *id, bool approves, bool kee
                               approves ? "approve" : "refuse", "for", keeps ? "sandbox" : "once");
     int result = egress->connection < 0 || frame == NULL
                      ? srt_err_set(err, "there is no gateway at the moment")
-                     : send_frame(egress->connection, frame, -1, err);
+                     : send_frame(egress->connection, frame, NULL, -1, err);
     json_decref(frame);
     return result;
+}
+
+void egress_hang_up(struct egress *egress)
+{
+    if (egress->connection >= 0)
+        shutdown(egress->connection, SHUT_WR);
+    egress->last_by_ms = clock_ms() + LAST_MS;
+}
+
+json_t *egress_last(struct egress *egress)
+{
+    if (egress->connection < 0)
+        return NULL;
+    json_t *frame = egress_pending(egress);
+    bool lost = false;
+    while (frame == NULL && !lost) {
+        int64_t left = egress->last_by_ms - clock_ms();
+        if (left <= 0 || !wait_for(egress->connection, POLLIN, (int)left))
+            break;
+        frame = egress_next(egress, &lost);
+    }
+    if (frame == NULL)
+        drop_connection(egress);
+    return frame;
 }
 
 void egress_close(struct egress *egress)

@@ -22,8 +22,7 @@ struct egress_options {
     const char *socket_path;  /* of a shared gateway; NULL: a private one is started */
     const char *gateway_path; /* the program of a private one */
     const char *name, *policy, *command;
-    const char *network_json; /* NULL narrows nothing */
-    bool asks;                /* somebody answers what is asked */
+    bool asks; /* somebody answers what is asked */
 };
 
 struct egress {
@@ -36,15 +35,16 @@ struct egress {
     size_t in_len, in_capacity;
     json_t *attached_frame; /* the gateway's last "attached" */
     unsigned private_starts;
+    int64_t last_by_ms; /* when egress_last() stops waiting */
     bool attached;
 };
 
-/* An inside_work: opens the proxy listener in the namespace and gives it. */
-int egress_listen(void *unused, const struct inside *inside, struct inside_gift *gift,
-                  struct srt_err *err);
+/* A private gateway is started here and gets itself ready while the sandbox is being made. */
+int egress_begin(struct egress *egress, const struct egress_options *options, struct srt_err *err);
 
-/* Takes `listener`. Returns when the gateway has said "attached". */
-int egress_attach(struct egress *egress, const struct egress_options *options, int listener,
+/* Takes `listener`. Returns when the gateway has said "attached". `network_json` may be NULL, which
+ * narrows nothing. */
+int egress_attach(struct egress *egress, const char *network_json, int listener,
                   struct srt_err *err);
 
 /* The places that the gateway wants kept out of the sandbox's reach, by the name of their list
@@ -67,6 +67,11 @@ int egress_update(struct egress *egress, uint64_t serial, const char *network_js
 /* To an "ask"; `keeps`: also whenever the same is asked again. */
 int egress_answer(struct egress *egress, const char *id, bool approves, bool keeps,
                   struct srt_err *err);
+/* Everything inside has ended, and the gateway is told. */
+void egress_hang_up(struct egress *egress);
+/* After that: the frames that still come, then NULL; from then on there is no connection. The
+ * caller frees each with json_decref(). */
+json_t *egress_last(struct egress *egress);
 void egress_close(struct egress *egress);
 
 #endif

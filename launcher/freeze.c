@@ -80,7 +80,7 @@ static bool is_below(const struct processes *all, const struct process *process,
     return false;
 }
 
-static bool look(struct processes *all, pid_t root)
+static bool look(struct processes *all, pid_t root, bool with_root)
 {
     DIR *proc = opendir("/proc");
     struct dirent *entry;
@@ -96,7 +96,8 @@ static bool look(struct processes *all, pid_t root)
     if (all->count > 0)
         qsort(all->items, all->count, sizeof(*all->items), by_pid);
     for (size_t i = 0; i < all->count; i++)
-        all->items[i].below = is_below(all, &all->items[i], root);
+        all->items[i].below =
+            is_below(all, &all->items[i], root) || (with_root && all->items[i].pid == root);
     return true;
 }
 
@@ -156,12 +157,12 @@ static bool hold_all(struct freeze *freeze, const struct processes *all)
     return at_work;
 }
 
-bool freeze_begin(struct freeze *freeze, pid_t root)
+bool freeze_begin(struct freeze *freeze, pid_t root, bool with_root)
 {
     struct processes all = {.count = 0};
     bool still = false;
     *freeze = (struct freeze){.count = 0};
-    for (int round = 0; round < ROUNDS_MAX && !still && look(&all, root); round++) {
+    for (int round = 0; round < ROUNDS_MAX && !still && look(&all, root, with_root); round++) {
         still = !hold_all(freeze, &all);
         if (!still)
             poll(NULL, 0, 1);

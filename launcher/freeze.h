@@ -27,8 +27,8 @@ struct freeze {
     size_t count;
 };
 
-/* Everything below `root`, which itself goes on. */
-bool freeze_begin(struct freeze *freeze, pid_t root);
+/* Everything below `root`, and `root` itself when it is process 1 of the sandbox. */
+bool freeze_begin(struct freeze *freeze, pid_t root, bool with_root);
 void freeze_end(struct freeze *freeze);
 /* Whether one of those that are held is in this process group. */
 bool freeze_has_group(const struct freeze *freeze, pid_t group);

@@ -37,11 +37,11 @@
 
 enum { EXIT_FAILED = 125 };
 
-static const char system_bwrap[] = "/usr/bin/bwrap";
 static const char private_tmpdir[] = "/dev/shm/tmp";
 
 struct launch {
     struct options options;
+    char **words; /* of main() */
     struct settings *settings;
     struct fence fence;
     struct fence_plan plan;
@@ -227,7 +227,7 @@ static int build_fence(struct launch *launch)
     const char *const candidates[] = {
         launch->settings_path,   default_settings,
         launch->violations_path, launch->self,
-        launch->gateway_program, access(system_bwrap, F_OK) == 0 ? system_bwrap : NULL};
+        launch->gateway_program, access(bwrap_system, F_OK) == 0 ? bwrap_system : NULL};
     enum { CANDIDATES = sizeof(candidates) / sizeof(candidates[0]) };
     const char *never_write[CANDIDATES + 1] = {0};
     size_t count = 0;
@@ -488,13 +488,11 @@ static void read_first_policy(struct control *control, char **network)
     }
 }
 
-static int open_way_out(struct launch *launch, struct bwrap *bwrap, struct egress *egress,
-                        const char *network_json)
+static int begin_way_out(const struct launch *launch, struct egress *egress)
 {
     struct srt_err err;
-    struct inside_gift gift = {.count = 0};
-    if (inside_do(&bwrap->inside, INSIDE_NET, egress_listen, NULL, &gift, &err) != 0)
-        return fail("%s", err.text);
+    if (!launch->way_out)
+        return 0;
     if (launch->gateway_socket == NULL && launch->gateway_program == NULL)
         return fail(
             "srt-gateway is neither beside srt-launch nor in PATH; install it, name a running one "
@@ -504,11 +502,8 @@ static int open_way_out(struct launch *launch, struct bwrap *bwrap, struct egres
                                      .name = launch->name,
                                      .policy = launch->policy,
                                      .command = launch->argv[0],
-                                     .network_json = network_json,
                                      .asks = launch->asking.tty >= 0};
-    if (egress_attach(egress, &options, gift.fds[0], &err) != 0)
-        return fail("%s", err.text);
-    return 0;
+    return egress_begin(egress, &options, &err) == 0 ? 0 : fail("%s", err.text);
 }
 
 /* Only the gateway knows where its files and sockets are. */
@@ -547,24 +542,28 @@ static char **list_roots(const struct fence_plan *plan)
     return roots;
 }
 
-static int run_inside(struct launch *launch, struct bwrap *bwrap, struct egress *egress)
+static int run_inside(struct launch *launch, struct cell *cell, struct egress *egress)
 {
     struct srt_err err;
     struct control control = {.fd = launch->options.control_fd};
     autofree char *network =
         launch->settings->network_json != NULL ? strdup(launch->settings->network_json) : NULL;
     read_first_policy(&control, &network);
-    if (launch->way_out &&
-        (open_way_out(launch, bwrap, egress, network) != 0 || guard_gateway(launch, egress) != 0))
+    int listener = steal_fd(&cell->listener);
+    if (!launch->way_out)
+        close(listener);
+    else if (egress_attach(egress, network, listener, &err) != 0)
+        return fail("%s", err.text);
+    else if (guard_gateway(launch, egress) != 0)
         return EXIT_FAILED;
-    if (publish_start(&launch->options.publish, &bwrap->inside, &err) != 0 ||
-        streams_reopen(&launch->streams, &bwrap->inside, &err) != 0)
+    if (publish_start(&launch->options.publish, &cell->inside, &err) != 0 ||
+        streams_reopen(&launch->streams, &cell->inside, &err) != 0)
         return fail("%s", err.text);
     struct mounts_job mounts = {
         .plan = &launch->plan,
         .tmpdir = launch->tmpdir == private_tmpdir ? private_tmpdir : NULL,
     };
-    if (inside_do(&bwrap->inside, INSIDE_MOUNTS, mounts_carry_out, &mounts, NULL, &err) != 0)
+    if (inside_do(&cell->inside, INSIDE_MOUNTS, mounts_carry_out, &mounts, NULL, &err) != 0)
         return fail("%s", err.text);
 
     mode_t mask = umask(0);
@@ -595,7 +594,7 @@ static int run_inside(struct launch *launch, struct bwrap *bwrap, struct egress 
                              .plan = &launch->plan,
                              .sockets = sockets,
                              .syscalls = job.syscalls};
-    struct supervise supervise = {.bwrap = bwrap,
+    struct supervise supervise = {.cell = cell,
                                   .egress = launch->way_out ? egress : NULL,
                                   .control = control,
                                   .asking = &launch->asking,
@@ -628,20 +627,26 @@ static int run(struct launch *launch)
     autofree char *program = bwrap_find(launch->settings->bwrap_path, &launch->fence, &err);
     if (program == NULL)
         return fail("%s", err.text);
-    struct bwrap_options options = {.program = program,
-                                    .self = launch->self,
-                                    .log_socket = names_socket(launch, BWRAP_LOG_SOCKET),
-                                    .weaker_proc = launch->settings->enable_weaker_nested_sandbox};
+    struct cell_options options = {.bwrap = program,
+                                   .bwrap_only = launch->settings->bwrap_path != NULL ||
+                                                 strcmp(program, bwrap_system) != 0,
+                                   .self = launch->self,
+                                   .argv = launch->words,
+                                   .log_socket = names_socket(launch, CELL_LOG_SOCKET),
+                                   .weaker_proc = launch->settings->enable_weaker_nested_sandbox,
+                                   .verbose = launch->options.verbose};
     memcpy(options.closed_streams, launch->closed_streams, sizeof(options.closed_streams));
     if (options.weaker_proc)
         fail("warning: enableWeakerNestedSandbox shows the processes of the host in /proc");
-    struct bwrap bwrap;
+    struct cell cell = {.sock = -1};
     struct egress egress = {.listener = -1, .connection = -1};
-    int status = bwrap_start(&bwrap, &options, &err) == 0 ? run_inside(launch, &bwrap, &egress)
-                                                          : fail("%s", err.text);
+    int status = begin_way_out(launch, &egress);
+    if (status == 0)
+        status = cell_start(&cell, &options, &err) == 0 ? run_inside(launch, &cell, &egress)
+                                                        : fail("%s", err.text);
     publish_close(&launch->options.publish);
-    bwrap_kill(&bwrap);
-    bwrap_wait(&bwrap);
+    cell_kill(&cell);
+    cell_wait(&cell);
     egress_close(&egress);
     streams_give_back(&launch->streams);
     return status;
@@ -698,7 +703,7 @@ int main(int argc, char **argv)
         stage_main(argv[2]);
     if (argc == 4 && strcmp(argv[1], "--doctor-inside") == 0)
         leave(doctor_inside(argv[2], argv[3]));
-    struct launch launch = {.violations_fd = -1, .asking = {.tty = -1}};
+    struct launch launch = {.words = argv, .violations_fd = -1, .asking = {.tty = -1}};
     occupy_streams(launch.closed_streams);
     struct srt_err err;
     if (options_parse(&launch.options, argv, &err) != 0)

@@ -4,8 +4,10 @@
 #include "launcher/inside.h"
 #include "launcher/landlock.h"
 #include "launcher/syscalls.h"
+#include "srt/attach.h"
 #include "srt/cleanup.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -152,17 +154,31 @@ static void check_walls(int sock)
         fail(sock, "the sandbox has capabilities; is this bwrap bubblewrap?");
 }
 
+/* The way out begins here; where none is wanted, srt-launch closes it. */
+static int open_proxy_port(void)
+{
+    autoclose int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons(ATTACH_PORT),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
+        listen(fd, SOMAXCONN) != 0)
+        return -1;
+    return steal_fd(&fd);
+}
+
 /* Where the caller had a standard stream closed, what is opened here may take its number for a
  * while; all of it is close-on-exec, so the command finds the stream closed again. */
 static int send_ready(int sock)
 {
+    autoclose int listener = open_proxy_port();
     autoclose int mounts = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
     autoclose int net = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-    if (mounts < 0 || net < 0)
+    if (listener < 0 || mounts < 0 || net < 0)
         return -1;
     struct stage_message ready = {.word = STAGE_READY};
-    const int fds[] = {mounts, net};
-    return fds_send(sock, &ready, sizeof(ready), fds, 2) ? 0 : -1;
+    const int fds[] = {mounts, net, listener};
+    return fds_send(sock, &ready, sizeof(ready), fds, 3) ? 0 : -1;
 }
 
 /* The only way to go on is this one message. */
@@ -451,7 +467,7 @@ static int take_streams(const char *words)
     return sock;
 }
 
-_Noreturn void stage_main(const char *words)
+_Noreturn void stage_run(int sock)
 {
     /* Not dumpable from the first moment: nobody inside may look into this process or its
      * descriptors. The parent is in another process namespace, so only the end of `sock` tells that
@@ -462,13 +478,10 @@ _Noreturn void stage_main(const char *words)
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
-    int sock = take_streams(words);
-    syscall(SYS_close_range, 3, sock - 1, 0);
-    syscall(SYS_close_range, sock + 1, ~0u, 0);
 
     check_walls(sock);
     if (send_ready(sock) != 0)
-        fail(sock, "the sandbox's namespaces cannot be named");
+        fail(sock, "the sandbox's namespaces and its port cannot be handed out");
     autoclose int fd = wait_for_go(sock);
     struct stage_job job = unpack(fd);
     close(steal_fd(&fd));
@@ -477,4 +490,12 @@ _Noreturn void stage_main(const char *words)
     if (!job.own_group)
         syscall(SYS_close_range, 0, 2, 0);
     watch(sock, command, &job);
+}
+
+_Noreturn void stage_main(const char *words)
+{
+    int sock = take_streams(words);
+    syscall(SYS_close_range, 3, sock - 1, 0);
+    syscall(SYS_close_range, sock + 1, ~0u, 0);
+    stage_run(sock);
 }

@@ -2,7 +2,8 @@
  * The last stage: this program again, as process 1 inside the sandbox, and what the launcher and it
  * say to each other over a SOCK_SEQPACKET pair that nothing else inside holds.
  *
- *   stage -> launcher   READY  with the mount and network namespace as descriptors
+ *   stage -> launcher   READY  with the mount and network namespace and the listener of the
+ *                              proxy's port as descriptors
  *   launcher -> stage   GO     with the job in a memfd and streams to use instead; only this
  * message starts the command, an end of the connection never does stage -> launcher   FAILED
  * (text), NOT_RUN (errno of execve), STOPPED (signal), LINGERS, ENDED (wait status) launcher ->
@@ -58,8 +59,13 @@ int stage_pack(const struct stage_job *job, struct srt_err *err);
 
 bool stage_send(int sock, enum stage_word word, int32_t number, const char *text);
 
-/* Runs as process 1. `words` is what bwrap.c wrote: the descriptors of the pair and of the caller's
- * standard error, and which standard streams the caller had closed. */
+/* Goes on as process 1, in its namespaces and without capabilities; `sock` is the only descriptor
+ * above the standard streams. */
+_Noreturn void stage_run(int sock);
+
+/* The same where bubblewrap has executed this program as process 1. `words` is what bwrap.c wrote:
+ * the descriptors of the pair and of the caller's standard error, and which standard streams the
+ * caller had closed. */
 _Noreturn void stage_main(const char *words);
 
 #endif

@@ -78,9 +78,9 @@ static void continue_command(struct watch *watch)
 {
     if (watch->run->job->own_group && !watch->lingers && tcgetpgrp(STDIN_FILENO) == getpgrp()) {
         watch->terminal_given = true;
-        stage_send(watch->run->bwrap->sock, STAGE_FOREGROUND, 0, NULL);
+        stage_send(watch->run->cell->sock, STAGE_FOREGROUND, 0, NULL);
     } else {
-        stage_send(watch->run->bwrap->sock, STAGE_SIGNAL, SIGCONT, NULL);
+        stage_send(watch->run->cell->sock, STAGE_SIGNAL, SIGCONT, NULL);
     }
 }
 
@@ -112,7 +112,7 @@ static void on_signal(struct watch *watch, const struct signalfd_siginfo *info)
         return;
     }
     if (!from_terminal || watch->run->job->own_group)
-        stage_send(watch->run->bwrap->sock, STAGE_SIGNAL, number, NULL);
+        stage_send(watch->run->cell->sock, STAGE_SIGNAL, number, NULL);
     if (number == SIGTSTP)
         stop_ourselves(watch);
     if (number == SIGTERM && watch->kill_at_ms == 0)
@@ -191,11 +191,11 @@ static void on_listener(struct watch *watch, int listener)
         if (watch->run->verbose)
             say("this runs inside a supervised sandbox: new protected names are only found at the "
                 "end");
-    } else if (warden_start(&watch->warden, &watch->run->bwrap->inside, watch->run->law, listener,
+    } else if (warden_start(&watch->warden, &watch->run->cell->inside, watch->run->law, listener,
                             &err) != 0) {
         say(err.text);
         end(watch, EXIT_FAILED);
-        bwrap_kill(watch->run->bwrap);
+        cell_kill(watch->run->cell);
     }
 }
 
@@ -204,8 +204,7 @@ static void on_stage(struct watch *watch)
     struct stage_message message = {.word = 0};
     int listener = -1;
     size_t count = 1;
-    ssize_t len =
-        fds_receive(watch->run->bwrap->sock, &message, sizeof(message), &listener, &count);
+    ssize_t len = fds_receive(watch->run->cell->sock, &message, sizeof(message), &listener, &count);
     if (len <= 0) {
         /* Process 1 inside has died without a word. */
         if (!watch->ended)
@@ -280,7 +279,7 @@ static void on_warden(struct watch *watch)
         return;
     say("the process that supervises the sandbox has died; the command is killed");
     end(watch, EXIT_FAILED);
-    bwrap_kill(watch->run->bwrap);
+    cell_kill(watch->run->cell);
 }
 
 static const char *member(const json_t *frame, const char *name)
@@ -381,7 +380,7 @@ static void on_time(struct watch *watch)
     if (watch->kill_at_ms != 0 && now >= watch->kill_at_ms) {
         say("the command did not end within 5 s of SIGTERM and is killed");
         end(watch, EXIT_SIGNAL + SIGKILL);
-        bwrap_kill(watch->run->bwrap);
+        cell_kill(watch->run->cell);
     } else if (watch->retry_at_ms != 0 && now >= watch->retry_at_ms) {
         retry_gateway(watch);
     }
@@ -393,7 +392,7 @@ static void loop(struct watch *watch)
     while (!watch->ended) {
         struct pollfd wake[] = {
             {.fd = watch->signals, .events = POLLIN},
-            {.fd = run->bwrap->sock, .events = POLLIN},
+            {.fd = run->cell->sock, .events = POLLIN},
             {.fd = run->egress != NULL ? run->egress->connection : -1, .events = POLLIN},
             {.fd = run->control.fd, .events = POLLIN},
             {.fd = watch->warden.reports, .events = POLLIN},
@@ -442,13 +441,8 @@ static void collect_last_reports(struct watch *watch)
 /* Denials that were on their way when the command ended still count. */
 static void collect_last_denials(struct watch *watch)
 {
-    struct egress *egress = watch->run->egress;
-    if (egress == NULL || egress->connection < 0)
-        return;
-    bool lost = false;
     json_t *frame;
-    while ((frame = egress_next(egress, &lost)) != NULL ||
-           (frame = egress_pending(egress)) != NULL) {
+    while (watch->run->egress != NULL && (frame = egress_last(watch->run->egress)) != NULL) {
         on_frame(watch, frame);
         json_decref(frame);
     }
@@ -477,18 +471,20 @@ int supervise_run(struct supervise *run, int job_fd)
         go.number |= 1 << fd;
         fds[count++] = run->streams[fd];
     }
-    if (watch.signals < 0 || !fds_send(run->bwrap->sock, &go, sizeof(go), fds, count)) {
+    if (watch.signals < 0 || !fds_send(run->cell->sock, &go, sizeof(go), fds, count)) {
         say("the sandbox ended before the command could run");
-        bwrap_kill(run->bwrap);
-        bwrap_wait(run->bwrap);
+        cell_kill(run->cell);
+        cell_wait(run->cell);
         return EXIT_FAILED;
     }
-    asking_begin(run->asking, run->egress, run->bwrap->pid);
+    asking_begin(run->asking, run->egress, run->cell->pid, run->cell->direct);
     loop(&watch);
     asking_close(run->asking);
-    bwrap_wait(run->bwrap);
-    collect_last_denials(&watch);
+    cell_wait(run->cell);
+    if (run->egress != NULL)
+        egress_hang_up(run->egress);
     collect_last_reports(&watch);
+    collect_last_denials(&watch);
     take_terminal(&watch);
     if (run->job->own_group && watch.result > EXIT_SIGNAL)
         tcsetattr(STDIN_FILENO, TCSADRAIN, &watch.terminal); /* it may have died in raw mode */

@@ -8,7 +8,7 @@
 #define LAUNCHER_SUPERVISE_H
 
 #include "launcher/asking.h"
-#include "launcher/bwrap.h"
+#include "launcher/cell.h"
 #include "launcher/control.h"
 #include "launcher/egress.h"
 #include "launcher/stage.h"
@@ -16,7 +16,7 @@
 #include "launcher/warden/warden.h"
 
 struct supervise {
-    struct bwrap *bwrap;
+    struct cell *cell;
     struct egress *egress; /* NULL: no way out was asked for */
     struct control control;
     struct asking *asking;

@@ -101,6 +101,22 @@ static _Noreturn void become_warden(const struct inside *inside, const struct wa
     serve(&ward);
 }
 
+static int by_number(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+/* And the standard streams. */
+static void close_all_but(int *fds, size_t count)
+{
+    qsort(fds, count, sizeof(*fds), by_number);
+    unsigned next = STDERR_FILENO + 1;
+    for (size_t i = 0; i < count; next = (unsigned)fds[i++] + 1)
+        if ((unsigned)fds[i] > next)
+            syscall(SYS_close_range, next, (unsigned)fds[i] - 1, 0);
+    syscall(SYS_close_range, next, ~0u, 0);
+}
+
 int warden_start(struct warden *warden, const struct inside *inside, const struct warden_law *law,
                  int listener, struct srt_err *err)
 {
@@ -123,14 +139,7 @@ int warden_start(struct warden *warden, const struct inside *inside, const struc
         /* Nothing else of the launcher's: neither the stage's socket nor the gateway's, whose ends
          * must mean what they say. */
         int keep[] = {owned, pair[1], inside->host_proc, inside->mount_ns, inside->net_ns};
-        syscall(SYS_close_range, 1024, ~0u, 0);
-        for (int fd = 3; fd < 1024; fd++) {
-            bool kept = false;
-            for (size_t i = 0; i < sizeof(keep) / sizeof(keep[0]); i++)
-                kept = kept || keep[i] == fd;
-            if (!kept)
-                close(fd);
-        }
+        close_all_but(keep, sizeof(keep) / sizeof(keep[0]));
         become_warden(inside, law, warden, owned, pair[1], parent);
     }
     close(pair[1]);

@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import socket
 import struct
@@ -74,6 +75,7 @@ class FakeGateway:
                     fds.frombytes(data[:len(data) - len(data) % fds.itemsize])
                     self.listeners += [socket.socket(fileno=fd) for fd in fds]
                 if not head:
+                    connection.shutdown(socket.SHUT_WR)  # the launcher waits for the last words
                     return
                 length = struct.unpack(">I", head)[0]
                 body = b""
@@ -231,6 +233,24 @@ class CommandLine(Launch):
         self.assertEqual(result.returncode, 125)
         self.assertIn("BROKEN: a sandbox cannot be started", result.stdout)
         self.assertIn("apt install bubblewrap", result.stderr)
+
+    def test_doctor_where_another_bubblewrap_comes_first(self):
+        if not hasattr(self, "gateway"):
+            self.skipTest("no gateway was built")
+        programs = os.path.join(self.top, "bin")
+        os.mkdir(programs)
+        shutil.copy("/usr/bin/bwrap", programs)
+        env = self.environment(PATH=programs + ":/usr/bin:/bin")
+        result = self.assertRan(self.run_plain("doctor", env=env))
+        self.assertGreater(result.stdout.count("ok: "), 14)
+        self.assertNotIn("BROKEN", result.stdout)
+        self.settings()
+        result = self.assertRan(self.run_in("/bin/cat", "/proc/1/cmdline", env=env))
+        self.assertIn("--last-stage", result.stdout)
+
+    def test_process_1_does_not_tell_what_was_asked_of_it(self):
+        result = self.assertRan(self.run_in("/bin/cat", "/proc/1/cmdline"))
+        self.assertEqual(result.stdout.rstrip("\0"), "srt-launch")
 
     def test_help_and_version(self):
         self.assertIn("usage:", self.assertRan(self.run_plain("--help")).stdout)
@@ -917,7 +937,8 @@ class WayOut(Launch):
         for status, extra in ((3, []), (0, ["--violations", os.path.join(self.top, "v")])):
             process = self.start("-s", self.settings(), "--gateway", "unix:" + self.socket_path, *extra, "/bin/sh",
                                  "-c", f"echo up; read go; exit {status}", settings=False)
-            self.assertEqual(process.stdout.readline(), "up\n")
+            line = process.stdout.readline()
+            self.assertEqual(line, "up\n", line or process.communicate())
             gateway.send(gateway.connections[-1], denial)
             gateway.send(gateway.connections[-1], denial)
             out, err = process.communicate("go\n", timeout=20)

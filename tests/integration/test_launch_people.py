@@ -10,7 +10,7 @@ from fence import both
 from test_launch import Launch
 
 # Runs a program under a system call filter, as kernels and containers have them: no user namespaces (as AppArmor or
-# a container's filter), or no netlink (where bubblewrap brings loopback up, as AppArmor on Ubuntu refuses it).
+# a container's filter), no netlink (where loopback is brought up, as AppArmor on Ubuntu refuses it), or no clone3().
 REFUSE = r"""
 import ctypes, os, struct, sys
 def op(code, yes, no, value): return struct.pack("HBBI", code, yes, no, value)
@@ -20,6 +20,8 @@ clone, unshare, sock = {"x86_64": (56, 272, 41), "aarch64": (220, 97, 198)}[os.u
 if sys.argv[1] == "namespaces":
     code = [op(load, 0, 0, 0), op(equal, 3, 0, clone), op(equal, 2, 0, unshare), op(equal, 4, 0, 435), allow,
             op(load, 0, 0, 16), op(bits, 0, 2, 0x10000000), eperm, enosys, allow]
+elif sys.argv[1] == "clone3":
+    code = [op(load, 0, 0, 0), op(equal, 0, 1, 435), enosys, allow]
 else:
     code = [op(load, 0, 0, 0), op(equal, 0, 2, sock), op(load, 0, 0, 16), op(equal, 1, 0, 16), allow, eperm]
 class Program(ctypes.Structure): _fields_ = [("count", ctypes.c_ushort), ("code", ctypes.c_void_p)]
@@ -53,6 +55,15 @@ class Machines(Launch):
                 self.assert_refused(result, "srt-launch: bubblewrap could not build the sandbox: bwrap: ", "user.max_user_namespaces",
                                     "kernel.apparmor_restrict_unprivileged_userns", "a system call filter is in force",
                                     "--security-opt seccomp=")
+
+    @unittest.skipUnless(platform.machine() in ("x86_64", "aarch64"), "the numbers of its system calls are not known here")
+    def test_bubblewrap_is_asked_where_namespaces_are_not_for_us_to_make(self):
+        result = self.run_where("/usr/bin/env", "python3", "-c", REFUSE, "clone3",
+                                words=("--verbose", "/bin/sh", "-c", "touch ran; tr '\\0' ' ' </proc/1/cmdline"))
+        self.assertRan(result)
+        self.assertIn("srt-launch: bubblewrap is asked to build the sandbox, since no namespaces can be made: ", result.stderr)
+        self.assertIn("--last-stage", result.stdout)
+        self.assertEqual(os.listdir(self.work), ["ran"])
 
     def test_N20_where_no_user_namespace_is_left(self):
         """Made for real: the limit of a user namespace around it, as in a container without root."""

@@ -84,7 +84,7 @@ static void everything_below_is_held_and_goes_on(void **state)
     struct tree tree;
     struct freeze freeze;
     plant(&tree);
-    assert_true(freeze_begin(&freeze, tree.root));
+    assert_true(freeze_begin(&freeze, tree.root, false));
     assert_int_equal(freeze.count, 2);
     assert_int_equal(state_of(tree.child), 'T');
     assert_int_equal(state_of(tree.grandchild), 'T');
@@ -106,7 +106,7 @@ static void what_was_stopped_before_stays_so(void **state)
     kill(tree.grandchild, SIGSTOP);
     while (state_of(tree.grandchild) != 'T')
         ;
-    assert_true(freeze_begin(&freeze, tree.root));
+    assert_true(freeze_begin(&freeze, tree.root, false));
     assert_int_equal(freeze.count, 1);
     freeze_end(&freeze);
     assert_int_equal(state_of(tree.grandchild), 'T');
@@ -118,9 +118,25 @@ static void nobody_below_is_soon_held(void **state)
 {
     (void)state;
     struct freeze freeze;
-    assert_true(freeze_begin(&freeze, getpid()));
+    assert_true(freeze_begin(&freeze, getpid(), false));
     assert_int_equal(freeze.count, 0);
     freeze_end(&freeze);
+}
+
+static void the_root_is_held_first_where_it_is_inside(void **state)
+{
+    (void)state;
+    struct tree tree;
+    struct freeze freeze;
+    plant(&tree);
+    assert_true(freeze_begin(&freeze, tree.root, true));
+    assert_int_equal(freeze.count, 3);
+    assert_int_equal(freeze.items[0].pid, tree.root);
+    assert_int_equal(state_of(tree.root), 'T');
+    assert_int_equal(state_of(tree.child), 'T');
+    freeze_end(&freeze);
+    assert_int_not_equal(state_of(tree.root), 'T');
+    fell(&tree);
 }
 
 /* The parent waits for stops as a shell does, and must not see any. */
@@ -150,7 +166,7 @@ static void no_parent_sees_its_children_stopped(void **state)
     pid_t last = 0;
     for (int round = 0; round < 50; round++) {
         struct freeze freeze;
-        assert_true(freeze_begin(&freeze, root));
+        assert_true(freeze_begin(&freeze, root, false));
         assert_int_equal(freeze.count, 2); /* the one that waits has not gone */
         last = freeze.items[1].pid;
         freeze_end(&freeze);
@@ -170,6 +186,7 @@ int main(void)
         cmocka_unit_test(everything_below_is_held_and_goes_on),
         cmocka_unit_test(what_was_stopped_before_stays_so),
         cmocka_unit_test(nobody_below_is_soon_held),
+        cmocka_unit_test(the_root_is_held_first_where_it_is_inside),
         cmocka_unit_test(no_parent_sees_its_children_stopped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,51 @@
+/*
+ * A sandbox from outside: its namespaces, and the last stage (stage.h) as process 1 in them.
+ *
+ * They are made by ourselves where the kernel lets us (spaces.h), which takes a third of the time
+ * that bubblewrap takes; by bubblewrap (bwrap.h) where only a program with its privileges or its
+ * AppArmor profile may, and where the user has chosen another one than the system's. What comes of
+ * it is the same, and launcher/mounts.c does the rest from inside.
+ *
+ * Thread: the launcher's only one. Failure: -1 with `err`, which names the remedy.
+ */
+#ifndef LAUNCHER_CELL_H
+#define LAUNCHER_CELL_H
+
+#include "launcher/inside.h"
+
+#include <sys/types.h>
+
+struct cell {
+    pid_t pid;    /* our child: process 1 itself, or the bubblewrap that waits for it; 0 = none */
+    bool direct;  /* process 1 itself */
+    int sock;     /* to the last stage */
+    int listener; /* 127.0.0.1:3128 inside; -1 = taken */
+    struct inside inside;
+};
+
+#define CELL_LOG_SOCKET "/dev/log"
+
+struct cell_options {
+    const char *bwrap;      /* from bwrap_find() */
+    bool bwrap_only;        /* the user has asked for it */
+    const char *self;       /* this program, to be run as the last stage */
+    char **argv;            /* of main(): not for the eyes of who is inside */
+    bool closed_streams[3]; /* the caller had them closed */
+    bool log_socket;        /* the host's, in a /dev that is otherwise the sandbox's own */
+    bool weaker_proc;       /* enableWeakerNestedSandbox: the host's /proc */
+    bool verbose;
+};
+
+/* Returns when the stage is ready. */
+int cell_start(struct cell *cell, const struct cell_options *options, struct srt_err *err);
+
+/* Waits for its end; everything inside is gone then. */
+void cell_wait(struct cell *cell);
+/* Ends everything inside at once. */
+void cell_kill(struct cell *cell);
+
+/* For who makes one: takes the stage's word that it is ready. 1: it said why it is not; -1: it
+ * said nothing, or what cannot be. */
+int cell_await(struct cell *cell, struct srt_err *err);
+
+#endif
