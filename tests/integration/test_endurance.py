@@ -1,4 +1,4 @@
-"""What only shows after a while: a thousand reloads, ten thousand abandoned tunnels, a slow gigabyte."""
+"""What only shows after a while: a thousand reloads, a thousand launches, ten thousand abandoned tunnels, a slow gigabyte."""
 
 import contextlib
 import http.client
@@ -14,6 +14,7 @@ import time
 import unittest
 
 from lab.case import LabCase
+from lab.launch import LaunchCase
 from lab.talk import PATIENCE_S, Closed
 
 KIB = 1024
@@ -235,6 +236,53 @@ class Abandoned(Endurance):
             if number == 1:
                 early = self.gw.rss_kib()
         self.assert_not_grown(early)
+
+
+class Launches(Endurance, LaunchCase):
+    COUNT = int(os.environ.get("SRT_LAUNCHES", "60"))
+    ASKS = ("exec 3<>/dev/tcp/127.0.0.1/3128; printf 'CONNECT denied.test:443 HTTP/1.1\\r\\nHost: denied.test:443\\r\\n\\r\\n' >&3;"
+            "read -r line <&3; [[ $line == *403* ]]")
+
+    def processes(self):
+        """Everything that was started here and what descends from it, by a word in its environment."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
+                if f"SRT_TEST_MARK={self.work}".encode() in file.read():
+                    found.append(pid)
+        return found
+
+    def traces(self):
+        with open("/proc/self/mountinfo", encoding="utf-8") as file:
+            mounts = [line for line in file if self.work in line]
+        return mounts, sorted(os.listdir(self.work)), sorted(os.listdir(self.path("tmp"))), self.processes()
+
+    def one(self, number):
+        """Every fifth asks for what is refused, the last thing that it does; every seventh has a gateway of its own."""
+        way = "private" if number % 7 == 0 else self.gw.control
+        words = ("/bin/bash", "-c", self.ASKS) if number % 5 == 0 else ("/bin/true",)
+        self.launch("-s", self.file, "--gateway", way, "--violations", self.path("violations"), *words, status=0, env=self.env)
+        return number % 5 == 0
+
+    def test_launches_leave_nothing_and_lose_no_denial(self):
+        os.mkdir(self.path("tmp"))
+        self.env = {"SRT_TEST_MARK": self.work, "TMPDIR": self.path("tmp")}
+        self.file = self.settings(allow=("good.test",))
+        self.gw = self.shared_gateway(allow="good.test")
+        before = self.traces()
+        self.one(0)
+        descriptors, refused = self.gw.descriptors(), 1
+        for number in range(1, self.COUNT + 1):
+            refused += self.one(number)
+            if number == self.COUNT // 2:
+                early = self.gw.rss_kib()
+        self.gw.wait_for_descriptors(descriptors)
+        self.assert_not_grown(early)
+        self.assertEqual(self.traces(), before)
+        with open(self.path("violations"), encoding="utf-8") as file:
+            told = [json.loads(line) for line in file]
+        self.assertEqual([told_of for told_of in told if told_of["kind"] == "network"], told)
+        self.assertEqual(sum(one.get("count", 1) for one in told), refused)
 
 
 class SlowGigabyte(Endurance):
