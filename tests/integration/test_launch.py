@@ -959,6 +959,9 @@ class WayOut(Launch):
             self.skipTest("no gateway was built")
         server = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(server.close)
+        # Else the thread waits on, and once a signal restarts its accept(), it takes what comes in at the descriptor's
+        # next owner.
+        self.addCleanup(server.shutdown, socket.SHUT_RDWR)
 
         def serve():
             while True:
