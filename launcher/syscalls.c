@@ -119,6 +119,8 @@ const struct syscalls_row syscalls_rows[] = {
     CALL("process_vm_writev", EPERM, 0, "no process reaches into another"),
     CALL("pidfd_getfd", EPERM, SYSCALLS_NESTED_USERNS, "no process reaches into another"),
     CALL("kcmp", EPERM, 0, "no process reaches into another"),
+    /* Its own children's limits are anybody's to set. */
+    ARG_BITS("prlimit64", 0, LOW32, 1, EPERM, 0, "pid 1 watches over every process"),
     CALL("open_by_handle_at", EPERM, 0, "opens files past their directories"),
     CALL("add_key", EPERM, 0, "keyrings are shared with the host"),
     CALL("request_key", EPERM, 0, "keyrings are shared with the host"),

@@ -23,7 +23,6 @@
 #define ALWAYS TABLE_ALWAYS, 0
 #define WRITES(argument) argument, 0
 #define NAMED_SOCKETS TABLE_ALWAYS, SYSCALLS_NAMED_SOCKETS
-#define ANY_SOCKETS TABLE_ALWAYS, SYSCALLS_NAMED_SOCKETS | SYSCALLS_UNIX_SOCKETS
 #define NAMED_DATAGRAMS TABLE_ALWAYS, SYSCALLS_NAMED_DATAGRAMS
 
 const struct table_row table_rows[] = {
@@ -58,7 +57,7 @@ const struct table_row table_rows[] = {
      "sendto", 0},
     {SYS_sendmsg, NAMED_DATAGRAMS, TABLE_AS_IS, answer_sendmsg, "sendmsg", 0},
     {SYS_sendmmsg, NAMED_DATAGRAMS, TABLE_AS_IS, answer_sendmmsg, "sendmmsg", 0},
-    {SYS_bind, ANY_SOCKETS, TABLE_AS_IS, answer_bind, "bind", 0},
+    {SYS_bind, ALWAYS, TABLE_AS_IS, answer_bind, "bind", 0},
 #ifdef SYS_renameat
     {SYS_renameat, ALWAYS, TABLE_NO_FLAGS, answer_rename, "rename", 0},
 #endif
