@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import time
@@ -10,7 +11,7 @@ import unittest
 from fence import Fence, both
 
 TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools")
-WAYS = ("relative", "absolute", "dots", "fd", "at", "inside", "thread")
+WAYS = ("relative", "absolute", "dots", "fd", "at", "inside", "thread", "apart")
 
 
 def rss_kib(pid):
@@ -61,7 +62,9 @@ class Calls(Told):
                 if kind != "at" and way == "at":
                     continue  # there is no descriptor for it
                 target = f"{name}-{way}"
-                if not name.endswith("_new") and name != "openat_excl":
+                if name.endswith("_dir"):
+                    os.mkdir(os.path.join(outside, target))
+                elif not name.endswith("_new") and name != "openat_excl":
                     with open(os.path.join(outside, target), "w") as f:
                         f.write("kept\n")
                 wanted.add((operation, os.path.join(outside, target)))
@@ -94,7 +97,7 @@ class Calls(Told):
         script = []
         for name, _, kind in rows:
             new = name.endswith("_new") or name == "openat_excl"
-            script.append(f"mkdir {name}; cd {name}; : > own; " + ("" if new else ": > it; ") +
+            script.append(f"mkdir {name}; cd {name}; : > own; " + ("" if new else "mkdir it; " if name.endswith("_dir") else ": > it; ") +
                           f"{program} {name} absolute {self.work}/{name} it {self.work}/{name}/own; cd ..")
         result, violations = self.told("/bin/sh", stdin="\n".join(script) + "\n", timeout=120)
         self.assertEqual(violations, [])
@@ -704,6 +707,19 @@ sys.exit(any(os.waitpid(pid, 0)[1] for pid in children))
             self.assertEqual(os.listdir(folder), ["last"])
             st = os.stat(os.path.join(folder, "last"))
             self.assertEqual((st.st_size, st.st_mode & 0o777, st.st_mtime, st.st_nlink), (1, 0o607, 399, 1))
+
+
+class Stress(Told):
+    @unittest.skipIf(shutil.which("stress-ng") is None, "no stress-ng")
+    def test_stress_ng(self):
+        """Without --link and --symlink, which make thousands of synced files in one turn."""
+        loads = {"rename": (2, 500), "dentry": (1, 200), "chmod": (1, 5), "dir": (1, 50), "utime": (1, 50)}
+        words = [word for load, (n, ops) in loads.items() for word in (f"--{load}", str(n), f"--{load}-ops", str(ops))]
+        result, violations = self.told("stress-ng", "--temp-path", ".", "--dentries", "200", *words, timeout=600)
+        self.assertRan(result)
+        self.assertIn("successful run completed", result.stderr + result.stdout)
+        self.assertEqual([v for v in violations if v["kind"] == "file"], [])
+        self.assertEqual(os.listdir(self.work), [])
 
 
 class Directories(Told):
