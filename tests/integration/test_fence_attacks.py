@@ -314,7 +314,7 @@ def show(name, flags=os.O_RDONLY, dir_fd=None, content=True):
         try: text = os.read(fd, 60)
         except OSError as e: text = e.errno
     elif stat.S_ISDIR(st.st_mode):
-        text = len(os.listdir(fd)) if "proc" not in str(name) else "proc"
+        text = len(os.listdir(fd)) if "proc" not in str(name) and "pts" not in str(name) else "listed"
     import fcntl
     print(name, flags, oct(st.st_mode), text, oct(fcntl.fcntl(fd, fcntl.F_GETFL) & ~os.O_NOFOLLOW), fcntl.fcntl(fd, fcntl.F_GETFD))
     os.close(fd)
