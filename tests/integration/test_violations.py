@@ -712,13 +712,17 @@ sys.exit(any(os.waitpid(pid, 0)[1] for pid in children))
 class Stress(Told):
     @unittest.skipIf(shutil.which("stress-ng") is None, "no stress-ng")
     def test_stress_ng(self):
-        """Without --link and --symlink, which make thousands of synced files in one turn."""
-        loads = {"rename": (2, 500), "dentry": (1, 200), "chmod": (1, 5), "dir": (1, 50), "utime": (1, 50)}
+        """One --link or --symlink is 8192 of them: without a fence, too, --symlink takes a disk up to half a minute,
+        as each of its links is too long for an inode."""
+        loads = {"rename": (2, 500), "link": (1, 1), "symlink": (1, 1), "dentry": (1, 200), "chmod": (1, 5), "dir": (1, 50),
+                 "utime": (1, 50)}
         words = [word for load, (n, ops) in loads.items() for word in (f"--{load}", str(n), f"--{load}-ops", str(ops))]
         result, violations = self.told("stress-ng", "--temp-path", ".", "--dentries", "200", *words, timeout=600)
         self.assertRan(result)
         self.assertIn("successful run completed", result.stderr + result.stdout)
-        self.assertEqual([v for v in violations if v["kind"] == "file"], [])
+        # --link tries each of its links across file systems, too: to one name in /tmp.
+        self.assertEqual([v for v in violations if v["kind"] == "file" and not
+                          (v["operation"] == "link" and re.fullmatch(r"/tmp/stress-ng-link-[-\d]+-link", v["path"]))], [])
         self.assertEqual(os.listdir(self.work), [])
 
 
