@@ -230,10 +230,14 @@ static int take_listeners(struct launch *launch, struct channel_message *message
         }
         if (!launch_socket_cookie(fd, &launch->cookies[launch->cookie_count++]))
             return srt_err_set(err, "it is no socket");
-        struct listener *listener = listener_adopt(fd, err);
-        if (listener == NULL)
-            return -1;
-        launch->listeners[launch->listener_count++] = listener;
+        /* Its launcher has it too, and may have made it one that does not listen any more. That
+         * costs its own sandbox the listener, and nobody the hand-over. */
+        struct srt_err why;
+        struct listener *listener = listener_adopt(fd, &why);
+        if (listener != NULL)
+            launch->listeners[launch->listener_count++] = listener;
+        else
+            log_line("a listener of %s is left out: %s", launch->name, why.text);
     }
     return 0;
 }

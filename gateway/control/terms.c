@@ -156,8 +156,7 @@ static int compare_texts(const void *a, const void *b)
     return strcmp((*left)->text, (*right)->text);
 }
 
-/* An entry that stands in the list twice has its reason twice; a key must not. As a key it needs no
- * escapes: it is a host with or without a port. */
+/* An entry that stands in the list twice has its reason twice; a key must not. */
 static void write_reasons(struct json *out, const struct policy *policy)
 {
     size_t count = 0;
@@ -170,7 +169,7 @@ static void write_reasons(struct json *out, const struct policy *policy)
     json_object_open(out, "deniedDomainReasons");
     for (size_t i = 0; i < count; i++)
         if (i == 0 || compare_texts(&denials[i - 1], &denials[i]) != 0)
-            json_text(out, denials[i]->text, str_of(rule_reason(denials[i])));
+            json_entry(out, str_of(denials[i]->text), str_of(rule_reason(denials[i])));
     json_object_close(out);
 }
 

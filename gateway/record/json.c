@@ -234,6 +234,14 @@ void json_raw(struct json *json, const char *key, struct str value)
     put(json, value.p, value.len);
 }
 
+void json_entry(struct json *json, struct str key, struct str value)
+{
+    json_put_text(json, STR_NULL, key);
+    put_byte(json, ':');
+    json->comma = false;
+    json_put_text(json, STR_NULL, value);
+}
+
 void json_newline(struct json *json)
 {
     put_byte(json, '\n');

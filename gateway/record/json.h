@@ -41,6 +41,8 @@ static inline void json_number(struct json *json, const char *key, int64_t value
 void json_bool(struct json *json, const char *key, bool value);
 void json_none(struct json *json, const char *key); /* null; jansson owns the name json_null */
 void json_raw(struct json *json, const char *key, struct str value); /* already JSON */
+/* A member whose key is no literal of ours: it is written as a text is. */
+void json_entry(struct json *json, struct str key, struct str value);
 void json_newline(struct json *json);
 /* Bytes as they are, with no comma before or after: what stands around objects. */
 void json_append(struct json *json, struct str bytes);

@@ -413,6 +413,26 @@ class Sandboxes(HandoverCase):
             tunnel.expect_eof()
         self.assertEqual(launcher.connect(self.good.authority)[1].status, 403)
 
+    def test_what_a_launcher_says_or_does_keeps_nobody_from_handing_over(self):
+        self.lab()
+        honest = self.launcher()
+        honest.attach("honest")
+        odd = self.launcher()
+        odd.attach("odd", network={"allowedDomains": [" good.test\t"], "deniedDomains": ["\tx.test", "B\u00fccher.test."],
+                                   "deniedDomainReasons": {"\tx.test": "\x1b[31m\u2028", "B\u00fccher.test.": "\\"}})
+        deaf = self.launcher()
+        deaf.attach("deaf", descriptors=[deaf.listen(), deaf.listen()])
+        deaf.listeners[0].shutdown(socket.SHUT_RDWR)
+        elsewhere = self.launcher()
+        elsewhere.attach("elsewhere")
+        elsewhere.listeners[0].shutdown(socket.SHUT_RDWR)
+        elsewhere.listeners[0].connect_ex((self.good.address, self.good.port))
+        for _ in range(2):
+            self.gw.hand_over()
+            self.assertEqual(honest.connect(self.good.authority)[1].status, 200)
+            self.assertEqual(odd.connect(self.good.authority)[1].status, 200)
+            self.assertEqual(deaf.client(1).get("http://other.test/").status, 403)
+
     def test_a_denial_in_the_old_process_is_told_to_the_launcher(self):
         self.lab()
         launcher = self.launcher()

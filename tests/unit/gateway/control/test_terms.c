@@ -54,6 +54,11 @@ static void what_narrows_a_sandbox_is_written_as_it_was_read(void **state)
         {"{\"allowedDomains\":[\"a.test\"],\"deniedDomains\":[\"y.test\",\"x.test\",\"y.test\"],"
          "\"deniedDomainReasons\":{\"y.test\":\"says \\\"no\\\"\\n\\u20ac\",\"x.test\":\"old\"}}",
          false},
+        {"{\"allowedDomains\":[\" "
+         "a.test\\t\"],\"deniedDomains\":[\"\\tx.test\",\"B\u00fccher.test.\"],"
+         "\"deniedDomainReasons\":{\"\\tx.test\":\"\\u001b[31m\\u2028\",\"B\u00fccher.test.\":"
+         "\"\\\\\"}}",
+         false},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct json written = {0}, again = {0};
