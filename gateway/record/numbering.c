@@ -6,6 +6,9 @@
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -97,13 +100,16 @@ int numbering_fd(const struct numbering *numbering)
 }
 
 /* ThreadSanitizer does not know pthread_mutex_clocklock() (gcc 12, clang 14) and would call each
- * unlock one too many; it knows the lock by the clock that may jump. */
+ * unlock one too many; it knows the lock by the clock that may jump, but not that EOWNERDEAD is a
+ * lock that was taken. */
 #if defined(__SANITIZE_THREAD__)
 #define TURN_CLOCK CLOCK_REALTIME
 #define lock_until(lock, until) pthread_mutex_timedlock((lock), (until))
+#define lock_inherited(lock) __tsan_mutex_post_lock((lock), __tsan_mutex_try_lock, 0)
 #else
 #define TURN_CLOCK CLOCK_MONOTONIC
 #define lock_until(lock, until) pthread_mutex_clocklock((lock), TURN_CLOCK, (until))
+#define lock_inherited(lock) ((void)(lock))
 #endif
 
 bool numbering_begin(struct numbering *numbering, int ms, uint64_t *next)
@@ -120,8 +126,10 @@ bool numbering_begin(struct numbering *numbering, int ms, uint64_t *next)
     if (error == ETIMEDOUT)
         return false;
     /* Its holder was killed in the middle of a turn: what it wrote in it was not counted. */
-    if (error == EOWNERDEAD)
+    if (error == EOWNERDEAD) {
+        lock_inherited(&numbering->shared->lock);
         error = pthread_mutex_consistent(&numbering->shared->lock);
+    }
     assert(error == 0);
     *next = numbering->shared->next;
     return true;
