@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 static char directory[] = "/tmp/block-list-XXXXXX";
-static char config_path[64];
+static char config_path[96];
 
 static const char *in_directory(const char *name)
 {
