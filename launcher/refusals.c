@@ -43,7 +43,11 @@ static const char *doing(const char *operation)
                 {"utimes", "changing the times of"},
                 {"setxattr", "changing attributes of"},
                 {"removexattr", "changing attributes of"},
-                {"setattr", "changing attributes of"}};
+                {"setattr", "changing attributes of"},
+                {"connect", "connecting to the Unix socket"},
+                {"sendto", "sending to the Unix socket"},
+                {"sendmsg", "sending to the Unix socket"},
+                {"sendmmsg", "sending to the Unix socket"}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (strcmp(rows[i].operation, operation) == 0)
             return rows[i].words;
@@ -108,12 +112,16 @@ static void socket_refused(struct violations *violations, const struct warden_re
                            struct violation *violation)
 {
     autofree char *message =
-        text("connecting to the Unix socket %s is not allowed in this sandbox", report->path);
+        text("%s %s is not allowed in this sandbox", doing(report->operation), report->path);
+    bool abstract = report->path[0] == '@';
     violation->kind = "unix-socket";
     violation->path = report->path;
     violation->setting = "network.allowUnixSockets";
     violation->message = message;
-    violation->hint = "ask the user to name this path in network.allowUnixSockets";
+    violation->hint =
+        abstract ? "such names end at the sandbox, and no setting opens them; start the service "
+                   "inside, or ask the user for one that listens on a path"
+                 : "ask the user to name this path in network.allowUnixSockets";
     violations_add(violations, violation);
 }
 

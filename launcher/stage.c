@@ -303,24 +303,26 @@ static _Noreturn void become_command(int sock, const struct stage_job *job, int 
     umask((mode_t)job->umask);
     reset_signals(job->ignored_signals);
     syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC);
-    int error = 0;
     assert(job->argv[0] != NULL);
-    if (chdir(job->cwd) == 0) {
-        struct srt_err err;
-        if (landlock_install(job->roots, !job->nested, &err) != 0)
-            fail(sock, err.text);
-        environ = (char **)(uintptr_t)job->env;
-        if (job->supervised)
-            hand_out_listener(sock, job->syscalls);
-        else if (syscalls_install(job->syscalls, &err) != 0)
-            fail(sock, err.text);
-        char byte;
-        if (read(filtered, &byte, 1) != 1)
-            _exit(FAILED);
-        execvp(job->argv[0], job->argv);
-        errno = exec_error(job->argv[0], errno);
+    struct srt_err err;
+    if (chdir(job->cwd) != 0) {
+        /* What lies in the host's /dev/shm, say, is not in the sandbox's. */
+        srt_err_set(&err, "the working directory %s inside the sandbox: %s; change to another one",
+                    job->cwd, strerror(errno));
+        fail(sock, err.text);
     }
-    error = errno;
+    if (landlock_install(job->roots, !job->nested, &err) != 0)
+        fail(sock, err.text);
+    environ = (char **)(uintptr_t)job->env;
+    if (job->supervised)
+        hand_out_listener(sock, job->syscalls);
+    else if (syscalls_install(job->syscalls, &err) != 0)
+        fail(sock, err.text);
+    char byte;
+    if (read(filtered, &byte, 1) != 1)
+        _exit(FAILED);
+    execvp(job->argv[0], job->argv);
+    int error = exec_error(job->argv[0], errno);
     write_all(report, &error, sizeof(error));
     _exit(FAILED);
 }

@@ -3,6 +3,7 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -706,6 +707,14 @@ class Places(Fence):
         result = self.run_in("/bin/pwd", cwd=hidden)
         self.assertEqual(result.returncode, 125)
         self.assertIn("filesystem.denyRead[0]", result.stderr)
+
+    def test_F41_a_working_directory_that_the_sandbox_has_none_of(self):
+        outside = tempfile.mkdtemp(prefix="srt-", dir="/dev/shm")
+        self.addCleanup(os.rmdir, outside)
+        self.own(outside)
+        result = self.run_in("/bin/pwd", cwd=outside)
+        self.assertEqual((result.returncode, result.stdout), (125, ""))
+        self.assertIn(f"the working directory {outside} inside the sandbox: No such file or directory", result.stderr)
 
     def test_F23_small_dev(self):
         result = self.sh(": > /dev/null; head -c1 /dev/urandom | wc -c; find /dev -type b; touch /dev/x;"

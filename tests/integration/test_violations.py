@@ -519,6 +519,10 @@ told(libc.sendmsg, s.fileno(), 1, 0); print(ctypes.get_errno())
                          {("sendto", "@nobody")})
         for violation in violations:
             self.assertEqual((violation["kind"], violation["setting"]), ("unix-socket", "network.allowUnixSockets"))
+            doing = "connecting to" if violation["operation"] == "connect" else "sending to"
+            self.assertEqual(violation["message"], f"{doing} the Unix socket {violation['path']} is not allowed in this sandbox")
+            self.assertIn("such names end at the sandbox" if violation["path"] == "@nobody" else "ask the user to name this path",
+                          violation["hint"])
 
     def test_a_full_queue_stops_its_sender_and_nobody_else(self):
         run = self.start("""
