@@ -105,7 +105,9 @@ int numbering_fd(const struct numbering *numbering)
 #if defined(__SANITIZE_THREAD__)
 #define TURN_CLOCK CLOCK_REALTIME
 #define lock_until(lock, until) pthread_mutex_timedlock((lock), (until))
-#define lock_inherited(lock) __tsan_mutex_post_lock((lock), __tsan_mutex_try_lock, 0)
+#define lock_inherited(lock)                               \
+    (__tsan_mutex_pre_lock((lock), __tsan_mutex_try_lock), \
+     __tsan_mutex_post_lock((lock), __tsan_mutex_try_lock, 0))
 #else
 #define TURN_CLOCK CLOCK_MONOTONIC
 #define lock_until(lock, until) pthread_mutex_clocklock((lock), TURN_CLOCK, (until))
