@@ -10,7 +10,6 @@
 #include "control/terms.h"
 #include "record/log.h"
 #include "srt/cleanup.h"
-#include "transport/stream.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -313,7 +312,6 @@ static int adopt_listeners(struct launch *launch, const struct attach_message *m
             return srt_err_set(err, "descriptor %zu is not a socket", i);
         if (listener_is_taken(launch, cookie))
             return srt_err_set(err, "descriptor %zu is the listener of somebody else", i);
-        stream_unlinger(launch->fds[i]);
         struct listener *listener = listener_adopt(steal_fd(&launch->fds[i]), err);
         if (listener == NULL)
             return -1;

@@ -2,6 +2,7 @@
 
 #include "srt/cleanup.h"
 #include "srt/must.h"
+#include "transport/stream.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -176,6 +177,7 @@ struct listener *listener_open(const struct config_listen *config, struct srt_er
 struct listener *listener_adopt(int fd, struct srt_err *err)
 {
     autoclose int taken = fd;
+    stream_unlinger(taken);
     int listening = 0, type = 0;
     socklen_t len = sizeof(listening);
     if (getsockopt(taken, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) != 0 || !listening) {
@@ -270,11 +272,24 @@ struct listener *listener_take(struct listener *listener)
     return listener;
 }
 
+/* A launcher has its listener, too, and may have made a connection of it whose bytes nobody takes;
+ * if that was told to linger, the last close() would wait (socket(7)). */
+static void close_at_once(int fd)
+{
+    int listening = 0;
+    socklen_t len = sizeof(listening);
+    const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) == 0 && !listening)
+        (void)connect(fd, &nobody, sizeof(nobody)); /* ends it, and forgets what is unsent */
+    stream_unlinger(fd);
+    close(fd);
+}
+
 void listener_release(struct listener *listener)
 {
     if (listener == NULL || atomic_fetch_sub(&listener->users, 1) != 1)
         return;
-    close(listener->fd);
+    close_at_once(listener->fd);
     free(listener->path);
     free(listener->group);
     free(listener);

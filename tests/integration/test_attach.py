@@ -1,5 +1,6 @@
 """Launchers that attach their sandboxes (include/srt/attach.h), honest and hostile; the launcher is played by the test."""
 
+import ctypes
 import fcntl
 import os
 import socket
@@ -545,6 +546,37 @@ class Hostile(AttachCase):
         launcher.send(message, [client])
         client.close()
         self.assertEqual(launcher.read()["type"], "refused")
+        self.still_well()
+
+    def make_lingering_connection(self, listener):
+        """What was a listener, and is shared with the gateway, has bytes that nobody takes; so has its last close() to wait."""
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            after = self.gw.stderr_lines()
+            listener.shutdown(socket.SHUT_RDWR)
+            self.gw.wait_for_stderr(lambda line: "it does not listen" in line, after)
+            unspecified = struct.pack("H14x", socket.AF_UNSPEC)  # takes what the gateway has shut back, too (connect(2))
+            self.assertEqual(ctypes.CDLL(None).connect(listener.fileno(), unspecified, len(unspecified)), 0)
+            listener.connect_ex(server.getsockname())
+            self.addCleanup(server.accept()[0].close)
+        listener.setblocking(False)
+        try:
+            while True:
+                listener.send(bytes(1 << 16))
+        except BlockingIOError:
+            self.linger(listener)
+
+    def test_a_listener_that_became_a_connection_and_lingers_holds_up_nobody_else(self):
+        self.lab(workers=1)
+        victim = self.launcher()
+        victim.attach("victim")
+        launcher = self.launcher()
+        listener = launcher.listen()
+        launcher.attach("lingering", descriptors=[listener])
+        self.make_lingering_connection(listener)
+        listener.close()
+        launcher.sock.close()
+        self.gw.wait_for_record(lambda entry: entry["kind"] == "detach")
+        self.assertEqual(victim.connect(self.good.authority)[1].status, 200)
         self.still_well()
 
     def stuck_descriptors(self, count):
