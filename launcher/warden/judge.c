@@ -2,6 +2,7 @@
 
 #include "launcher/clock.h"
 #include "launcher/tree.h"
+#include "launcher/warden/sockets.h"
 #include "launcher/warden/warden.h"
 #include "srt/cleanup.h"
 
@@ -102,11 +103,34 @@ int64_t judge_result(struct call *call, const char *operation, const struct spot
     return result;
 }
 
+/* A name that the settings allow connections to is for what listens there, not for whatever socket
+ * is moved to it. */
+static bool brings_socket(const struct ward *ward, const char *from, const char *to)
+{
+    return socket_is_named(ward, to) && !socket_is_named(ward, from);
+}
+
+bool judge_socket(struct call *call, const char *operation, mode_t type, const char *from,
+                  const char *to)
+{
+    if (!S_ISSOCK(type) || !brings_socket(call->ward, from, to))
+        return true;
+    judge_report(call, operation, to, EROFS, "network.allowUnixSockets");
+    return false;
+}
+
 struct moved {
+    const struct ward *ward;
     const struct fence *fence;
     const char *to;
     bool allowed;
 };
+
+static bool is_socket(const struct tree_entry *entry)
+{
+    struct stat st;
+    return entry->type == PATH_FILE && lstat(entry->path, &st) == 0 && S_ISSOCK(st.st_mode);
+}
 
 static bool on_moved(void *context, const struct tree_entry *entry)
 {
@@ -120,6 +144,8 @@ static bool on_moved(void *context, const struct tree_entry *entry)
         moved->allowed = false;
     if (entry->type == PATH_SYMLINK && protect_lead(&moved->fence->protect, path, true) != NULL)
         moved->allowed = false;
+    if (is_socket(entry) && brings_socket(moved->ward, entry->path, path))
+        moved->allowed = false;
     return moved->allowed && entry->type == PATH_DIR;
 }
 
@@ -129,9 +155,10 @@ bool judge_move(struct call *call, const struct spot *from, const char *to)
     if (fstatat(from->dir, from->name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(st.st_mode))
         return true;
     if (protect_lead(&call->ward->law->fence->protect, to, true) == NULL &&
-        !fence_differs_below(call->ward->law->fence, to))
+        !fence_differs_below(call->ward->law->fence, to) && !socket_names_below(call->ward, to))
         return true;
-    struct moved moved = {.fence = call->ward->law->fence, .to = to, .allowed = true};
+    struct moved moved = {
+        .ward = call->ward, .fence = call->ward->law->fence, .to = to, .allowed = true};
     return tree_walk(from->path, clock_ms() + MOVE_SEARCH_MS, on_moved, &moved, NULL) == 0 &&
            moved.allowed;
 }

@@ -28,6 +28,10 @@ bool judge_may_create(const struct call *call, const char *path);
  * nothing below may become a name that could not have been created there. */
 bool judge_move(struct call *call, const struct spot *from, const char *to);
 
+/* The same for a socket. Otherwise the refusal has been reported. */
+bool judge_socket(struct call *call, const char *operation, mode_t type, const char *from,
+                  const char *to);
+
 /* Where an open file is, and whether it may be changed there. What has no name left, or is one of
  * the streams that the caller of srt-launch gave, is not guarded.
  *

@@ -118,9 +118,12 @@ int64_t answer_link(struct call *call, const struct table_row *row, const uint64
         return -errno;
     if (!judge_creation(call, row->operation, spot.path, st.st_mode))
         return -EROFS;
-    /* As the kernel says where a mount lies on the guarded file. */
     char guarded[PATH_MAX];
     struct fence_view view;
+    ward_path_of(call->ward, object, guarded, sizeof(guarded));
+    if (!judge_socket(call, row->operation, st.st_mode, guarded, spot.path))
+        return -EROFS;
+    /* As the kernel says where a mount lies on the guarded file. */
     if (!judge_change(call->ward, object, guarded, &view))
         return -EXDEV;
     return judge_result(call, row->operation, &spot,
@@ -143,8 +146,12 @@ int64_t answer_rename(struct call *call, const struct table_row *row, const uint
     if (flags == 0 && door_takes(call, &from, &to))
         return door_rename(call, &from, &to);
     bool exchange = (flags & RENAME_EXCHANGE) != 0;
-    if (!judge_creation(call, row->operation, to.path, spot_type(&from)) ||
+    mode_t type = spot_type(&from);
+    if (!judge_creation(call, row->operation, to.path, type) ||
         (exchange && !judge_creation(call, row->operation, from.path, spot_type(&to))))
+        return -EROFS;
+    if (!judge_socket(call, row->operation, type, from.path, to.path) ||
+        (exchange && !judge_socket(call, row->operation, spot_type(&to), to.path, from.path)))
         return -EROFS;
     /* Between two mounts the kernel says EXDEV, which lets mv copy instead. */
     struct fence_view source = fence_view(call->ward->law->fence, from.path);

@@ -15,21 +15,48 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The private memory directory holds no socket of the host's. */
-static bool may_connect(const struct ward *ward, const char *path)
+static const char private_memory[] = "/dev/shm";
+
+/* Whether something inside may have made, or can make, a link by which a name leads here. */
+static bool is_led_by_caller(const struct ward *ward, const struct path_place *place)
 {
-    if (path_within(path, "/dev/shm"))
-        return true;
-    for (size_t i = 0; ward->law->sockets[i] != NULL; i++) {
-        struct path_place place;
-        if (path_resolve(ward->law->sockets[i], &place, NULL) != 0)
-            continue;
-        bool within = path_within(path, place.path);
-        path_place_free(&place);
-        if (within)
+    for (size_t i = 0; i < place->link_count; i++)
+        if (fence_view(ward->law->fence, place->links[i]).writable ||
+            path_within(place->links[i], private_memory))
             return true;
-    }
     return false;
+}
+
+/* Where the i-th name leads; false for one that the caller leads, and where there is none. */
+static bool find_named(const struct ward *ward, size_t i, struct path_place *place)
+{
+    if (path_resolve(ward->law->sockets[i], place, NULL) != 0)
+        return false;
+    if (is_led_by_caller(ward, place))
+        path_place_free(place);
+    return place->path != NULL;
+}
+
+bool socket_is_named(const struct ward *ward, const char *path)
+{
+    bool named = path_within(path, private_memory);
+    for (size_t i = 0; ward->law->sockets[i] != NULL && !named; i++) {
+        struct path_place place;
+        named = find_named(ward, i, &place) && path_within(path, place.path);
+        path_place_free(&place);
+    }
+    return named;
+}
+
+bool socket_names_below(const struct ward *ward, const char *dir)
+{
+    bool below = socket_is_named(ward, dir);
+    for (size_t i = 0; ward->law->sockets[i] != NULL && !below; i++) {
+        struct path_place place;
+        below = find_named(ward, i, &place) && path_within(place.path, dir);
+        path_place_free(&place);
+    }
+    return below;
 }
 
 static void report_socket(struct call *call, const char *operation, const char *path)
@@ -85,7 +112,7 @@ static int aim_at_path(struct call *call, const char *operation, const char *pat
     char real[PATH_MAX];
     if (ward_path_of(call->ward, *held, real, sizeof(real)) == 0)
         return -EACCES;
-    if (!may_connect(call->ward, real)) {
+    if (!socket_is_named(call->ward, real)) {
         report_socket(call, operation, real);
         return -EPERM;
     }

@@ -24,6 +24,13 @@ int socket_process(struct call *call);
 int socket_take(struct call *call, int fd);
 int socket_option(int sock, int name); /* of SOL_SOCKET; -1 = no socket */
 
+/* Whether a socket at this path may be connected to: the settings name it, or it is of the private
+ * memory directory, which holds none of the host's. A link that the command may change does not
+ * count for where a name leads. */
+bool socket_is_named(const struct ward *ward, const char *path);
+/* Whether there may be such names in a directory. */
+bool socket_names_below(const struct ward *ward, const char *dir);
+
 int socket_read_address(struct call *call, uint64_t address, uint64_t len,
                         union socket_address *out);
 /* Makes an address of a Unix socket by path the one that was judged: `*held` keeps it, and its name
