@@ -41,17 +41,6 @@ static int64_t change_descriptor(struct call *call, const struct table_row *row,
     return judge_path(call, row, path);
 }
 
-/* A directory that is to go is not held. */
-static void let_go(struct call *call, const struct table_row *row, const uint64_t *args,
-                   const struct spot *spot)
-{
-    struct stat st;
-    bool removes = strcmp(row->operation, "rmdir") == 0 ||
-                   (row->number == SYS_unlinkat && (args[2] & AT_REMOVEDIR) != 0);
-    if (removes && fstatat(spot->dir, spot->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-        held_drop(call->ward, &st);
-}
-
 int64_t answer_change(struct call *call, const struct table_row *row, const uint64_t *args)
 {
     uint64_t flags = row->aim > 0 ? args[row->aim] : 0;
@@ -64,15 +53,9 @@ int64_t answer_change(struct call *call, const struct table_row *row, const uint
     SPOT(spot);
     struct stat st;
     if (spot_of(call, (int)args[0], args[1], &spot) != 0 || spot_is_special(&spot) ||
-        judge_is_private(spot.path))
+        judge_is_private(spot.path) || (!follow && may_change(call, spot.path)) ||
+        fstatat(spot.dir, spot.name, &st, AT_SYMLINK_NOFOLLOW) != 0)
         return ANSWER_RUN_IT;
-    let_go(call, row, args, &spot);
-    if (!follow && may_change(call, spot.path))
-        return ANSWER_RUN_IT;
-    if (fstatat(spot.dir, spot.name, &st, AT_SYMLINK_NOFOLLOW) != 0)
-        return ANSWER_RUN_IT;
-    if (strcmp(row->operation, "unlink") == 0 && door_lets_out(call, &spot))
-        return door_remove(call, &spot);
     struct path_place place = {0};
     if (S_ISLNK(st.st_mode) && follow &&
         (path_resolve(spot.path, &place, NULL) != 0 || fstatat(spot.dir, spot.name, &st, 0) != 0))
@@ -82,8 +65,56 @@ int64_t answer_change(struct call *call, const struct table_row *row, const uint
     bool into = follow && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
     int64_t result = into ? ANSWER_RUN_IT : judge_path(call, row, path);
     path_place_free(&place);
-    /* A mount that is to be removed is busy, and the kernel knows when it is not empty. */
-    return result < 0 && !follow && spot_is_mount_point(&spot) ? ANSWER_RUN_IT : result;
+    return result;
+}
+
+/* A mount that lies on the name itself keeps it; the kernel says so in this order. */
+static int64_t refuse_to_remove(struct call *call, const struct table_row *row,
+                                const struct spot *spot, const struct stat *st, bool dir)
+{
+    judge_path(call, row, spot->path);
+    if (!spot_is_mount_point(spot))
+        return -EROFS;
+    if (S_ISDIR(st->st_mode) != dir)
+        return dir ? -ENOTDIR : -EISDIR;
+    return -EBUSY;
+}
+
+/* Done by us: were it left to the kernel, the path could lead to another name by the time it looks.
+ * A guarded file that was replaced has no mount to keep it, and without its configuration a
+ * repository is another one. */
+int64_t answer_remove(struct call *call, const struct table_row *row, const uint64_t *args)
+{
+    uint64_t flags = row->number == SYS_unlinkat ? args[2] & 0xffffffff : 0;
+    bool dir = strcmp(row->operation, "rmdir") == 0 || (flags & AT_REMOVEDIR) != 0;
+    SPOT(spot);
+    struct stat st;
+    if ((flags & ~(uint64_t)AT_REMOVEDIR) != 0)
+        return -EINVAL;
+    int result = spot_of(call, (int)args[0], args[1], &spot);
+    /* A directory whose path is too long to be told is found, and holds nothing that is guarded. */
+    bool untold = result == -ENAMETOOLONG && spot.dir >= 0;
+    if (result != 0 && !untold)
+        return result;
+    if (!call_waits(call))
+        return -EINTR;
+    if (spot.name[0] == '\0')
+        return dir ? -EBUSY : -EISDIR; /* the root */
+    bool special = spot_is_special(&spot);
+    if (!special && !untold) {
+        if (fstatat(spot.dir, spot.name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+            return -errno;
+        if (!dir && door_lets_out(call, &spot))
+            return door_remove(call, &spot);
+        if (!judge_is_private(spot.path) && !may_change(call, spot.path))
+            return refuse_to_remove(call, row, &spot, &st, dir);
+        if (dir) /* what is to go is not held */
+            held_drop(call->ward, &st);
+    }
+    char name[NAME_MAX + 2];
+    snprintf(name, sizeof(name), "%s%s", spot.name, spot.slash ? "/" : "");
+    int removed = unlinkat(spot.dir, name, dir ? AT_REMOVEDIR : 0);
+    return removed == 0 ? 0 : untold ? -errno : judge_result(call, row->operation, &spot, -errno);
 }
 
 /* The sandbox's user namespace knows one user and one group. Of others the kernel says EINVAL,
