@@ -135,41 +135,63 @@ static void look_at_repository(const struct look *look, const struct tree_entry 
                                            "pushes to it"});
 }
 
-/* A rebase that is under way runs the commands of its list when somebody goes on with it. */
-static void look_at_rebase(const struct look *look, const char *list, const char *setting)
+/* Files by which git is told what to go on with, and what finds a command in one. */
+static const struct unfinished {
+    const char *dir, *name;
+    const char *what, *hint;
+    bool (*finds)(const char *bytes, size_t len, char *command, size_t size);
+} unfinished[] = {
+    {"rebase-merge", "git-rebase-todo", "a rebase",
+     "outside the sandbox end it with git rebase --abort, or look at git rebase --edit-todo before "
+     "git rebase --continue",
+     rebase_finds_command},
+    {"rebase-merge", "strategy", "a rebase",
+     "outside the sandbox end it with git rebase --abort, and not with git rebase --continue",
+     rebase_names_program},
+    {"sequencer", "opts", "a cherry-pick or revert",
+     "outside the sandbox end it with --abort, and not with --continue",
+     rebase_sequence_names_program},
+};
+
+/* What is under way runs its commands when somebody goes on with it. */
+static void look_at_unfinished(const struct look *look, const struct unfinished *row,
+                               const char *path, const char *setting)
 {
     char command[128] = "too much to be looked at";
-    autofclose FILE *file = fopen(list, "re");
+    autofclose FILE *file = fopen(path, "re");
     autofree char *bytes = malloc(REBASE_MAX);
     size_t len = file == NULL || bytes == NULL ? 0 : fread(bytes, 1, REBASE_MAX, file);
-    if (len == 0 || !is_new(look, list) ||
-        (len < REBASE_MAX && !rebase_finds_command(bytes, len, command, sizeof(command))))
+    if (len == 0 || !is_new(look, path) ||
+        (len < REBASE_MAX && !row->finds(bytes, len, command, sizeof(command))))
         return;
     autofree char *message = NULL;
-    int made = asprintf(&message, "a rebase that was begun in the sandbox is to run: %s", command);
+    int made =
+        asprintf(&message, "%s that was begun in the sandbox is to run: %s", row->what, command);
     assert(made >= 0);
-    violations_add(look->violations,
-                   &(struct violation){.kind = "file",
-                                       .operation = "create",
-                                       .path = list,
-                                       .setting = setting,
-                                       .message = message,
-                                       .hint = "outside the sandbox end it with git rebase "
-                                               "--abort, or look at git rebase --edit-todo before "
-                                               "git rebase --continue"});
+    violations_add(look->violations, &(struct violation){.kind = "file",
+                                                         .operation = "create",
+                                                         .path = path,
+                                                         .setting = setting,
+                                                         .message = message,
+                                                         .hint = row->hint});
 }
 
-/* The list, or a link in the place of its directory, behind which names may be others. */
-static void look_for_rebase(const struct look *look, const struct tree_entry *entry,
-                            const char *setting)
+/* The files, or a link in the place of their directory, behind which names may be others. */
+static void look_for_unfinished(const struct look *look, const struct tree_entry *entry,
+                                const char *setting)
 {
-    static const char list[] = "git-rebase-todo";
-    if (strcmp(entry->name, list) == 0)
-        look_at_rebase(look, entry->path, setting);
-    if (entry->type != PATH_SYMLINK || strcmp(entry->name, "rebase-merge") != 0)
-        return;
-    autofree char *behind = path_join(entry->path, list);
-    look_at_rebase(look, behind, setting);
+    for (size_t i = 0; i < sizeof(unfinished) / sizeof(unfinished[0]); i++) {
+        const struct unfinished *row = &unfinished[i];
+        bool linked = entry->type == PATH_SYMLINK && strcmp(entry->name, row->dir) == 0;
+        if (!linked && strcmp(entry->name, row->name) != 0)
+            continue;
+        autofree char *dir = linked ? strdup(entry->path) : path_parent(entry->path);
+        assert(dir != NULL);
+        const char *dir_name = strrchr(dir, '/') + 1;
+        autofree char *path = path_join(dir, row->name);
+        if (strcmp(dir_name, row->dir) == 0)
+            look_at_unfinished(look, row, path, setting);
+    }
 }
 
 static bool on_entry(void *context, const struct tree_entry *entry)
@@ -198,7 +220,7 @@ static bool on_entry(void *context, const struct tree_entry *entry)
         look_at_repository(look, entry);
     const char *hooks_setting = protect_part_of_any(&look->fence->protect, 0);
     if (entry->type != PATH_DIR && hooks_setting != NULL)
-        look_for_rebase(look, entry, hooks_setting);
+        look_for_unfinished(look, entry, hooks_setting);
     if (entry->type == PATH_SYMLINK && is_new(look, entry->path))
         report_link(look, entry->path);
     return view.writable;

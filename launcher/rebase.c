@@ -1,5 +1,7 @@
 #include "launcher/rebase.h"
 
+#include "launcher/gitconfig.h"
+
 #include <string.h>
 
 static size_t skip_spaces(const char *p, size_t len)
@@ -47,4 +49,45 @@ bool rebase_finds_command(const char *bytes, size_t len, char *command, size_t s
         at += line_len + 1;
     }
     return false;
+}
+
+bool rebase_names_program(const char *bytes, size_t len, char *command, size_t size)
+{
+    static const char *const built_in[] = {"ort",     "recursive", "resolve",
+                                           "octopus", "ours",      "subtree"};
+    static const char prefix[] = "git-merge-";
+    while (len > 0 && (bytes[len - 1] == '\n' || bytes[len - 1] == '\r'))
+        len--;
+    for (size_t i = 0; i < sizeof(built_in) / sizeof(built_in[0]); i++)
+        if (len == strlen(built_in[i]) && memcmp(bytes, built_in[i], len) == 0)
+            return false;
+    if (len == 0)
+        return false;
+    copy_printable(command, size, prefix, strlen(prefix));
+    size_t start = strlen(command);
+    copy_printable(command + start, size - start, bytes, len);
+    return true;
+}
+
+struct sequence {
+    char *command;
+    size_t size;
+    bool found;
+};
+
+static bool on_option(void *context, const struct gitconfig_entry *entry)
+{
+    struct sequence *sequence = context;
+    sequence->found =
+        strcmp(entry->section, "options") == 0 && entry->subsection == NULL &&
+        strcmp(entry->name, "strategy") == 0 && entry->value != NULL &&
+        rebase_names_program(entry->value, strlen(entry->value), sequence->command, sequence->size);
+    return !sequence->found;
+}
+
+bool rebase_sequence_names_program(const char *bytes, size_t len, char *command, size_t size)
+{
+    struct sequence sequence = {.command = command, .size = size};
+    gitconfig_read(bytes, len, on_option, &sequence);
+    return sequence.found;
 }

@@ -1,6 +1,6 @@
 /*
- * The list of a rebase that is under way (`rebase-merge/git-rebase-todo`), read as data: whether it
- * has a line by which git runs a command.
+ * Files of a rebase or cherry-pick that is under way, read as data: whether git runs a command that
+ * one of them names when somebody goes on with it.
  *
  * Pure; thread: any. Failure: none.
  */
@@ -10,7 +10,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* `command` gets the first one, printable and cut to `size`. */
+/* Of the list (`rebase-merge/git-rebase-todo`). `command` gets the first one, printable and cut to
+ * `size`. */
 bool rebase_finds_command(const char *bytes, size_t len, char *command, size_t size);
+
+/* A way to merge that git does not have is a program of that name, git-merge-NAME, which may be a
+ * path. `rebase_names_program` is of the file of one line, `rebase_sequence_names_program` of the
+ * options of a cherry-pick or a revert, which are a configuration. */
+bool rebase_names_program(const char *bytes, size_t len, char *command, size_t size);
+bool rebase_sequence_names_program(const char *bytes, size_t len, char *command, size_t size);
 
 #endif

@@ -50,12 +50,55 @@ static void test_byte_by_byte_it_is_found_when_it_is_there(void **state)
         assert_int_equal(rebase_finds_command(list, len, command, sizeof(command)), len >= there);
 }
 
+static void assert_program(const char *file, const char *expected)
+{
+    char command[32] = "";
+    bool found = rebase_names_program(file, strlen(file), command, sizeof(command));
+    if (found != (expected != NULL) || (found && strcmp(command, expected) != 0))
+        fail_msg("%s: %s", file, command);
+}
+
+static void test_a_way_to_merge_that_git_lacks_is_a_program(void **state)
+{
+    (void)state;
+    assert_program("", NULL);
+    assert_program("\n", NULL);
+    assert_program("ort\n", NULL);
+    assert_program("recursive", NULL);
+    assert_program("ours\r\n", NULL);
+    assert_program("d/../evil\n", "git-merge-d/../evil");
+    assert_program("ort \n", "git-merge-ort ");
+    assert_program("ort\nx\n", "git-merge-ort?x");
+    assert_program("0123456789012345678901234567890123456789", "git-merge-012345678901234567890");
+}
+
+static void assert_sequence(const char *options, bool expected)
+{
+    char command[64] = "";
+    bool found = rebase_sequence_names_program(options, strlen(options), command, sizeof(command));
+    assert_int_equal(found, expected);
+    assert_string_equal(command, expected ? "git-merge-d/../x" : "");
+}
+
+static void test_so_it_is_in_the_options_of_a_sequence(void **state)
+{
+    (void)state;
+    assert_sequence("[options]\n\tedit = true\n\tstrategy = d/../x\n", true);
+    assert_sequence("[OPTIONS] Strategy=\"d/..\"/x", true);
+    assert_sequence("[options]strategy=ort\nstrategy = d/\\\n../x\n", true);
+    assert_sequence("[options]\n\tstrategy = ort\n\tstrategy-option = d/../x\n", false);
+    assert_sequence("[options]\n\tstrategy\n[other]\n\tstrategy = d/../x\n", false);
+    assert_sequence("", false);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines_that_run_something_are_found),
         cmocka_unit_test(test_other_lines_are_not),
         cmocka_unit_test(test_byte_by_byte_it_is_found_when_it_is_there),
+        cmocka_unit_test(test_a_way_to_merge_that_git_lacks_is_a_program),
+        cmocka_unit_test(test_so_it_is_in_the_options_of_a_sequence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
