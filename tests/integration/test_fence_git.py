@@ -565,6 +565,28 @@ int main(void) {
         for folder, _, names in os.walk(self.work):
             self.assertFalse([n for n in names if n.startswith(".srt-new")], folder)
 
+    def test_a_strategy_that_is_a_program_is_reported(self):
+        """git runs git-merge-NAME, which may lead to a file of the tree; other names are git's own."""
+        self.repository("old")
+        result = self.sh("cd old/.git; mkdir rebase-merge sequencer; echo ort > rebase-merge/strategy;"
+                         " printf '[options]\\n\\tstrategy = ours\\n' > sequencer/opts")
+        self.assertNotIn("is to run", result.stderr)
+        result = self.sh("cd old/.git; echo d/../evil > rebase-merge/strategy;"
+                         " printf '[options]\\n\\tstrategy = d/../worse\\n' > sequencer/opts")
+        self.assertRegex(result.stderr, "a rebase that was begun in the sandbox is to run: git-merge-d/../evil;")
+        self.assertRegex(result.stderr, "a cherry-pick or revert .* is to run: git-merge-d/../worse;")
+        result = self.sh("cd old/.git; rm -r rebase-merge sequencer; mkdir refs/x; echo d/../evil > refs/x/strategy;"
+                         " ln -s refs/x rebase-merge")
+        self.assertRegex(result.stderr, "is to run: git-merge-d/../evil;")
+
+    def test_no_protected_name_comes_to_be_in_a_submodule_by_another(self):
+        """Links to a name beside them; but for the one that git makes to see whether there are links."""
+        result = self.sh("git init -q a; cd a; m=.git/modules/x; mkdir -p $m/real; echo '* filter=x' > $m/real/attributes;"
+                         " for n in info hooks modules worktrees remotes branches; do ln -s real $m/$n && echo LINKED $n; done;"
+                         " ln -s testing $m/config && echo CONFIG; ln -s testing $m/../tabcdef && echo ABOVE; ln -s . $m/tabcdef && echo SELF;"
+                         " ln -s testing $m/tabcdef && rm $m/tabcdef")
+        self.assertEqual((result.returncode, result.stdout), (0, ""), result.stderr)
+
     def test_a_rebase_that_would_run_something_is_reported(self):
         self.repository("old")
         steps = "echo 2 > f; git commit -qam two; git rebase -q"
