@@ -42,6 +42,17 @@ static char *cache_hint(const char *home, const char *path)
     return NULL;
 }
 
+/* Nobody is to be talked into opening the home directory for the sake of one file in it. */
+static char *home_hint(const char *home, const char *path)
+{
+    if (strchr(path_below(path, home), '/') != NULL)
+        return NULL;
+    char *hint = strdup("write inside the working directory or $TMPDIR, or ask the user to make "
+                        "the change; the home directory should not be allowed whole");
+    assert(hint != NULL);
+    return hint;
+}
+
 /* Only what was there at the start can be written to. */
 static char *missing_hint(const struct fence *fence, const char *path)
 {
@@ -77,6 +88,8 @@ char *hints_for_write(const struct fence *fence, const char *home, const char *p
     char *missing = missing_hint(fence, path);
     if (missing != NULL)
         return missing;
-    return home != NULL && home[0] == '/' && path_within(path, home) ? cache_hint(home, path)
-                                                                     : NULL;
+    if (home == NULL || home[0] != '/' || !path_within(path, home))
+        return NULL;
+    char *cache = cache_hint(home, path);
+    return cache != NULL ? cache : home_hint(home, path);
 }

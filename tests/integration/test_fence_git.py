@@ -639,6 +639,12 @@ class Hints(Fence):
         self.filesystem["allowWrite"] = ["~/.cache/go-build", "~/.cargo"]
         self.assertRan(self.sh("mkdir ~/.cache/go-build/00; echo x > ~/.cargo/registry"))
 
+    def test_nobody_is_told_to_ask_for_the_home_directory(self):
+        os.mkdir(os.path.join(self.home, "notes"))
+        result = self.sh("echo x > ~/.toolrc; echo x > ~/notes/x; exit 1")
+        self.assertRegex(result.stderr, f"{self.home}/.toolrc is not .*, or ask the user to make the change; the home directory")
+        self.assertRegex(result.stderr, f"{self.home}/notes/x is not .*, or ask for its directory in filesystem.allowWrite")
+
 
 both(globals(), NewRepositories, Configured, Door, Hints)
 
