@@ -201,6 +201,7 @@ struct door *door_open(struct worker *worker, struct listener *listener, struct 
     door->listener = listener;
     door->sandbox = sandbox;
     stream_tune(listener_fd(listener)); /* what is accepted from it inherits that (tcp(7)) */
+    stream_refuse_descriptors(listener_fd(listener));
     door->gate = make_gate(listener);
     ev_io_init(&door->readable, on_readable, door->gate >= 0 ? door->gate : listener_fd(listener),
                EV_READ);

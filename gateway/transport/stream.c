@@ -11,6 +11,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 /* asm-generic/socket.h, younger than our headers */
+#endif
+
 enum { FILL_STEP = 16 << 10 };
 
 void stream_init(struct stream *stream, int fd)
@@ -42,6 +46,12 @@ void stream_unlinger(int fd)
 {
     const struct linger none = {0};
     (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+}
+
+void stream_refuse_descriptors(int fd)
+{
+    const int off = 0;
+    (void)setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off));
 }
 
 static size_t read_tls(struct stream *stream, void *p, size_t size)

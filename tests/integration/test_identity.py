@@ -52,6 +52,19 @@ class Order(LabCase):
         self.assertEqual(self.who("one"), "bearer")
         self.assertEqual(self.who(), "auth-required")
 
+    def test_a_client_on_a_unix_socket_passes_no_descriptors(self):
+        """The last close() of a socket that lingers would wait, and be ours."""
+        with socket.socket(socket.AF_UNIX) as probe:
+            try:
+                probe.setsockopt(socket.SOL_SOCKET, 83, 0)  # SO_PASSRIGHTS
+            except OSError:
+                self.skipTest("this kernel (before 6.16) has no Unix sockets that take no descriptors")
+        self.lab([], listen=f"address = unix:{self.path('door.sock')}\npolicy = fixed")
+        with self.gw.client() as client:
+            with self.assertRaises(PermissionError):
+                socket.send_fds(client.sock, [b"GET"], [client.sock.fileno()])
+            self.assertEqual(client.get("http://nowhere.test/").status, 403)
+
     def test_all_that_a_client_asks_for_must_be_true(self):
         self.lab([("both", f"token-sha256 = {sha256('one')}\nsource = 127.0.0.64/26")])
         self.assertEqual(self.who("one", source="127.0.0.65"), "both")
