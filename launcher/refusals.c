@@ -79,7 +79,7 @@ static const char *write_hint(const char *entry)
     if (begins(entry, "protected: "))
         return "this name is protected, as something outside runs or obeys it; ask the user to "
                "make "
-               "the change, or to leave the group out in launch.protect";
+               "the change, or to turn its group off in launch.protect";
     if (begins(entry, "filesystem.denyRead"))
         return "what may not be read may not be written; write somewhere else";
     if (begins(entry, "filesystem.denyWrite"))
