@@ -42,10 +42,12 @@ int command_check(const struct command *self, int argc, char **argv)
     size_t rules = 0;
     for (size_t i = 0; i < snapshot->config->policy_count; i++)
         rules += policy_rule_count(snapshot->policies[i]);
-    printf("valid (listeners: %zu, policies: %zu, rules: %zu, warnings: %zu)\n",
+    bool refused = strict && warnings > 0;
+    printf("%s (listeners: %zu, policies: %zu, rules: %zu, warnings: %zu)\n",
+           refused ? "valid, but --strict takes no warnings" : "valid",
            snapshot->config->listen_count, snapshot->config->policy_count, rules, warnings);
     snapshot_release(snapshot);
-    return strict && warnings > 0 ? EXIT_CONFIG : EXIT_DONE;
+    return refused ? EXIT_CONFIG : EXIT_DONE;
 }
 
 int command_options(const struct command *self, int argc, char **argv)
