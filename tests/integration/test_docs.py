@@ -5,12 +5,13 @@ import re
 import subprocess
 import sys
 
-from lab import LabCase, main
+from lab import main
+from lab.launch import LaunchCase
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
-class Docs(LabCase):
+class Docs(LaunchCase):
     def read(self, *parts):
         with open(os.path.join(ROOT, *parts), encoding="utf-8") as file:
             return file.read()
@@ -45,6 +46,16 @@ class Docs(LabCase):
                         self.check(block)
                         checked += 1
         self.assertGreater(checked, 0)
+
+    def test_settings_in_documents_are_taken(self):
+        checked = 0
+        for document in self.documents():
+            for number, block in enumerate(re.findall(r"```json\n(.*?)```", self.read(document), re.S)):
+                if '"filesystem"' in block:
+                    with self.subTest(document=document, block=number):
+                        self.launch("--settings", self.write("documented.json", block), "--dry-run", "true", status=0)
+                        checked += 1
+        self.assertGreater(checked, 2)
 
     def test_every_key_of_a_built_in_filter_is_documented(self):
         page = self.read("docs", "filters.md")
