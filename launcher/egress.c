@@ -82,11 +82,10 @@ static int connect_shared(const char *path, struct srt_err *err)
     memcpy(address.sun_path, path, strlen(path) + 1);
     autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0)
-        return srt_err_set(
-            err,
-            "no gateway answers at unix:%s: %s; start srt-gateway, or leave --gateway "
-            "away to use a private one",
-            path, strerror(errno));
+        return srt_err_set(err, "no gateway answers at unix:%s: %s; %s, or use --gateway private",
+                           path, strerror(errno),
+                           errno == EACCES ? "have this user put into the socket's group"
+                                           : "start srt-gateway");
     return steal_fd(&fd);
 }
 
