@@ -226,6 +226,8 @@ static bool send_listener(int sock, int listener)
     return fds_send(sock, &message, sizeof(message), &listener, listener >= 0 ? 1 : 0);
 }
 
+static const char not_handed_out[] = "the command's calls cannot be handed to the supervisor";
+
 /* A process that shares our descriptors and not the filter that we are about to get, under which a
  * message would wait for whoever gets it. It sends the descriptor whose number it reads from the
  * returned pipe, and is done. */
@@ -239,10 +241,11 @@ static int start_sender(int sock)
         fail(sock, "no process");
     if (pid > 0)
         return ends[1];
-    bool sent = read(ends[0], &listener, sizeof(listener)) == (ssize_t)sizeof(listener) &&
-                send_listener(sock, listener);
-    close(ends[0]);
-    _exit(sent ? 0 : FAILED);
+    if (read(ends[0], &listener, sizeof(listener)) != (ssize_t)sizeof(listener))
+        _exit(FAILED); /* whoever should have written has said why */
+    if (!send_listener(sock, listener))
+        fail(sock, not_handed_out);
+    _exit(0);
 }
 
 /* The last thing before the command: from here on its own calls wait for the warden. */
@@ -265,7 +268,7 @@ static void hand_out_listener(int sock, unsigned options)
             _exit(FAILED);
         close(sender);
     } else if (!send_listener(sock, listener)) {
-        _exit(FAILED);
+        fail(sock, not_handed_out);
     }
     if (listener >= 0)
         close(listener);
@@ -319,10 +322,11 @@ static _Noreturn void become_command(int sock, const struct stage_job *job, int 
     else if (syscalls_install(job->syscalls, &err) != 0)
         fail(sock, err.text);
     char byte;
-    if (read(filtered, &byte, 1) != 1)
-        _exit(FAILED);
-    execvp(job->argv[0], job->argv);
-    int error = exec_error(job->argv[0], errno);
+    int error = EIO; /* process 1 has ended, or will never have its filter */
+    if (read(filtered, &byte, 1) == 1) {
+        execvp(job->argv[0], job->argv);
+        error = exec_error(job->argv[0], errno);
+    }
     write_all(report, &error, sizeof(error));
     _exit(FAILED);
 }
