@@ -26,6 +26,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -699,6 +700,9 @@ static _Noreturn void leave(int status)
 
 int main(int argc, char **argv)
 {
+    /* Where a caller ignores it, nobody here would learn how a child has ended, nor would most
+     * commands. */
+    signal(SIGCHLD, SIG_DFL);
     if (argc == 3 && strcmp(argv[1], "--last-stage") == 0)
         stage_main(argv[2]);
     if (argc == 4 && strcmp(argv[1], "--doctor-inside") == 0)

@@ -521,6 +521,14 @@ class Life(Launch):
         self.assertEqual(process.wait(20), 5)
         self.assertTrue(until(lambda: not alive(m)))
 
+    def test_a_caller_that_ignores_SIGCHLD_gets_the_status(self):
+        for more in ({}, {"bwrapPath": "/usr/bin/bwrap"}):
+            self.more = more
+            result = self.sh("grep SigIgn /proc/self/status; exit 5",
+                             preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+            self.assertEqual(result.returncode, 5, result.stderr)
+            self.assertEqual(int(result.stdout.split()[1], 16) & 1 << (signal.SIGCHLD - 1), 0)
+
     def test_zombies_are_reaped_inside(self):
         script = ("for i in 1 2 3 4 5; do (sh -c 'sh -c \"exit 3\" & exit 4' &) & done; wait;"
                   "for i in 1 2 3 4 5 6 7 8 9 10; do grep -l '^State:.Z' /proc/[0-9]*/status 2>/dev/null || exit 0; sleep 0.2; done; exit 1")
