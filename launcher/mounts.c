@@ -254,6 +254,18 @@ static int guard_proc(struct srt_err *err)
     return result;
 }
 
+/* Host's nodes, of which bubblewrap makes mounts that may be written to: root inside would change
+ * their modes. To write to a device is no change of the file system. */
+static int guard_devices(struct srt_err *err)
+{
+    static const char *const devices[] = {"/dev/null",    "/dev/zero", "/dev/full",   "/dev/random",
+                                          "/dev/urandom", "/dev/tty",  "/dev/console"};
+    for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++)
+        if (change_flags(AT_FDCWD, devices[i], 0, MOUNT_ATTR_RDONLY, 0) != 0 && errno != ENOENT)
+            return srt_err_set(err, "%s cannot be guarded: %s", devices[i], strerror(errno));
+    return 0;
+}
+
 int mounts_carry_out(void *context, const struct inside *inside, struct inside_gift *gift,
                      struct srt_err *err)
 {
@@ -271,7 +283,7 @@ int mounts_carry_out(void *context, const struct inside *inside, struct inside_g
     if (syscall(SYS_mount_setattr, AT_FDCWD, "/", AT_RECURSIVE, &apart, sizeof(apart)) != 0)
         return srt_err_set(err, "the sandbox's mounts cannot be kept apart from the host's: %s",
                            strerror(errno));
-    if (guard_proc(err) != 0)
+    if (guard_proc(err) != 0 || guard_devices(err) != 0)
         return -1;
     if (job->tmpdir != NULL && mkdir(job->tmpdir, 0700) != 0)
         return srt_err_set(err, "%s cannot be made: %s", job->tmpdir, strerror(errno));

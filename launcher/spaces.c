@@ -111,7 +111,7 @@ static int take_devices(struct devices *devices, bool log_socket, struct srt_err
     }
     char terminal[64];
     if (ttyname_r(STDOUT_FILENO, terminal, sizeof(terminal)) == 0)
-        devices->console = take(terminal);
+        devices->console = take_closed(terminal);
     if (log_socket)
         devices->log = take_closed(CELL_LOG_SOCKET);
     return 0;

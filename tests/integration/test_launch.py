@@ -286,6 +286,16 @@ class Inside(Launch):
                          " [ -e $f ] && echo x > $f && echo WROTE $f; done; true")
         self.assertEqual(result.stdout, "")
 
+    def test_nodes_of_the_host_keep_their_modes(self):
+        for more in ({}, {"bwrapPath": "/usr/bin/bwrap"}):
+            self.more = more
+            # The mode that they have: nothing is changed on the host, should it come through.
+            result = self.assertRan(self.sh(
+                "for n in null zero full random urandom tty; do chmod 666 /dev/$n && echo CHANGED $n; done;"
+                "echo x > /dev/null && head -c 1 /dev/zero | wc -c"))
+            self.assertEqual(result.stdout, "1\n")
+            self.assertEqual(result.stderr.count("Read-only file system"), 6, result.stderr)
+
     def test_namespaces_are_its_own(self):
         kinds = ["user", "pid", "ipc", "uts", "cgroup", "mnt", "net"]
         result = self.sh("cd /proc/self/ns; for n in " + " ".join(kinds) + "; do readlink $n; done")
@@ -783,6 +793,13 @@ class Terminal(Launch):
         self.type("two\n")
         self.expect("one two")
         self.expect("OUT$ ")
+
+    def test_the_terminals_node_keeps_its_mode(self):
+        self.spawn("/bin/sh -c 'chmod 600 /dev/console; echo here > /dev/console; echo end'")
+        before = self.expect("end\r\n")
+        self.assertIn("Read-only file system", before)
+        if not self.account:  # whose terminal it is not
+            self.assertIn("here\r\n", before)
 
     def test_U04_nothing_can_be_typed_into_the_terminal(self):
         program = ("import fcntl,termios\nfor c in (termios.TIOCSTI, termios.TIOCSTI | 1 << 32, 0x541C):\n"
