@@ -215,7 +215,8 @@ static int keep_only(int sock, const struct cell_options *options)
     enum { SOCK = 3 };
     if (sock != SOCK && dup3(sock, SOCK, O_CLOEXEC) != SOCK)
         _exit(1);
-    syscall(SYS_close_range, SOCK + 1, ~0u, 0);
+    if (syscall(SYS_close_range, SOCK + 1, ~0u, 0) != 0)
+        _exit(1);
     for (int fd = 0; fd < SOCK; fd++)
         if (options->closed_streams[fd])
             close(fd);

@@ -305,9 +305,10 @@ static _Noreturn void become_command(int sock, const struct stage_job *job, int 
     }
     umask((mode_t)job->umask);
     reset_signals(job->ignored_signals);
-    syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC);
     assert(job->argv[0] != NULL);
     struct srt_err err;
+    if (syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC) != 0)
+        fail(sock, "descriptors of the caller cannot be closed");
     if (chdir(job->cwd) != 0) {
         /* What lies in the host's /dev/shm, say, is not in the sandbox's. */
         srt_err_set(&err, "the working directory %s inside the sandbox: %s; change to another one",
@@ -501,7 +502,8 @@ _Noreturn void stage_run(int sock)
 _Noreturn void stage_main(const char *words)
 {
     int sock = take_streams(words);
-    syscall(SYS_close_range, 3, sock - 1, 0);
-    syscall(SYS_close_range, sock + 1, ~0u, 0);
+    if ((sock > 3 && syscall(SYS_close_range, 3, sock - 1, 0) != 0) ||
+        syscall(SYS_close_range, sock + 1, ~0u, 0) != 0)
+        fail(sock, "descriptors of the caller cannot be closed");
     stage_run(sock);
 }
