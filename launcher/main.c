@@ -623,7 +623,7 @@ static int run_inside(struct launch *launch, struct cell *cell, struct egress *e
 static int run(struct launch *launch)
 {
     struct srt_err err;
-    if (streams_look(&launch->streams, &err) != 0)
+    if (streams_look(&launch->streams, launch->closed_streams, &err) != 0)
         return fail("%s", err.text);
     autofree char *program = bwrap_find(launch->settings->bwrap_path, &launch->fence, &err);
     if (program == NULL)

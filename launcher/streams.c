@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 static const char *const names[] = {"standard input", "standard output", "standard error"};
 
@@ -18,25 +19,51 @@ static char *path_of(int fd)
     return len > 0 ? strndup(path, (size_t)len) : NULL;
 }
 
-int streams_look(struct streams *streams, struct srt_err *err)
+/* Who owns a device's node could change its mode through the descriptor, on the host's mount. The
+ * sandbox's own /dev has the same node on a mount that is read-only. */
+static const char *owned_device(const struct stat *st)
+{
+    enum { MEMORY = 1 };
+    static const char *const nodes[] = {[3] = "/dev/null",
+                                        [5] = "/dev/zero",
+                                        [7] = "/dev/full",
+                                        [8] = "/dev/random",
+                                        [9] = "/dev/urandom"};
+    if (!S_ISCHR(st->st_mode) || major(st->st_rdev) != MEMORY || st->st_uid != geteuid())
+        return NULL;
+    unsigned number = minor(st->st_rdev);
+    return number < sizeof(nodes) / sizeof(nodes[0]) ? nodes[number] : NULL;
+}
+
+int streams_look(struct streams *streams, const bool closed[3], struct srt_err *err)
 {
     *streams = (struct streams){.fds = {-1, -1, -1}};
     for (int fd = 0; fd < 3; fd++) {
         struct stat st;
         int flags = fcntl(fd, F_GETFL);
-        if (flags < 0 || fstat(fd, &st) != 0)
+        if (closed[fd] || flags < 0 || fstat(fd, &st) != 0)
             continue;
         if (S_ISDIR(st.st_mode) || (flags & O_PATH) != 0)
             return srt_err_set(err,
                                "%s is a directory or was not opened for use (O_PATH): it would "
                                "lead out of the sandbox",
                                names[fd]);
+        const char *device = owned_device(&st);
+        if (device != NULL)
+            streams->paths[fd] = strdup(device);
         /* What has no name left is the command's alone: here-documents, memory. */
         if ((S_ISREG(st.st_mode) || S_ISBLK(st.st_mode)) && (flags & O_ACCMODE) == O_RDONLY &&
             st.st_nlink > 0 && (streams->paths[fd] = path_of(fd)) == NULL)
             return srt_err_set(err, "%s has no path: %s", names[fd], strerror(errno));
     }
     return 0;
+}
+
+static bool is_same(const struct stat *before, const struct stat *after)
+{
+    if (S_ISCHR(before->st_mode)) /* the caller's may be another /dev's node */
+        return S_ISCHR(after->st_mode) && before->st_rdev == after->st_rdev;
+    return before->st_dev == after->st_dev && before->st_ino == after->st_ino;
 }
 
 /* In the child that has joined the sandbox; its own streams are still the caller's. */
@@ -50,9 +77,10 @@ static int reopen(void *context, const struct inside *inside, struct inside_gift
         const char *path = streams->paths[fd];
         if (path == NULL)
             continue;
-        autoclose int again = open(path, O_RDONLY | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+        int access = fcntl(fd, F_GETFL) & O_ACCMODE;
+        autoclose int again = open(path, access | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
         if (again < 0 || fstat(fd, &before) != 0 || fstat(again, &after) != 0 ||
-            before.st_dev != after.st_dev || before.st_ino != after.st_ino)
+            !is_same(&before, &after))
             return srt_err_set(err,
                                "%s is the file %s, which cannot be opened again in the sandbox; "
                                "hand it over through a pipe: cat FILE | srt-launch ...",

@@ -4,7 +4,8 @@
  * or, where it is a directory, go on from there. So directories are refused, and a file that was
  * opened for reading is opened again on the sandbox's own, read-only mount, at the same offset.
  *
- * A file that the caller opened for writing stays what it is: that is what it was given for.
+ * So is a device like /dev/null whose node is the caller's own, which is root's as a rule. A file
+ * that the caller opened for writing stays what it is: that is what it was given for.
  *
  * Ownership: streams_give_back() closes what was opened. Thread: the launcher's only one. Failure:
  * -1 with `err`.
@@ -14,13 +15,15 @@
 
 #include "launcher/inside.h"
 
+#include <stdbool.h>
+
 struct streams {
     char *paths[3]; /* of those to be opened again; NULL = stays as it is */
     int fds[3];     /* what the command gets instead, or -1 */
 };
 
 /* Before anything is started. */
-int streams_look(struct streams *streams, struct srt_err *err);
+int streams_look(struct streams *streams, const bool closed[3], struct srt_err *err);
 /* In the sandbox, before anything in it is hidden. */
 int streams_reopen(struct streams *streams, const struct inside *inside, struct srt_err *err);
 /* After the end: the caller goes on reading where the command stopped. */

@@ -296,6 +296,23 @@ class Inside(Launch):
             self.assertEqual(result.stdout, "1\n")
             self.assertEqual(result.stderr.count("Read-only file system"), 6, result.stderr)
 
+    def test_nodes_of_the_host_keep_their_modes_also_as_streams(self):
+        for more in ({}, {"bwrapPath": "/usr/bin/bwrap"}):
+            self.more = more
+            self.settings()
+            self.own()
+            with open("/dev/null", "r+b", buffering=0) as null, open("/dev/zero", "rb") as zero:
+                program = ("import os\nfor fd in (0, 1):\n"
+                           "    try: os.fchmod(fd, 0o666); print('CHANGED')\n"
+                           "    except OSError as e: print(e.errno, file=os.fdopen(2, 'w', closefd=False))\n"
+                           "os.write(1, os.read(0, 5)); os._exit(4)\n")
+                result = subprocess.run([self.launch, "-s", os.path.join(self.top, "settings.json"), "--egress", "none",
+                                         "--", "/usr/bin/env", "python3", "-I", "-c", program],
+                                        stdin=zero, stdout=null, stderr=subprocess.PIPE, text=True, cwd=self.work,
+                                        env=self.environment(), **self.popen_args())
+            self.assertEqual(result.returncode, 4, result.stderr)
+            self.assertRegex(result.stderr, r"^(30|1)\n(30|1)\n")
+
     def test_namespaces_are_its_own(self):
         kinds = ["user", "pid", "ipc", "uts", "cgroup", "mnt", "net"]
         result = self.sh("cd /proc/self/ns; for n in " + " ".join(kinds) + "; do readlink $n; done")
