@@ -104,14 +104,16 @@ static inline struct rule_extra *rule_extra(const struct rule *rule)
 
 static inline const struct rule_origin *rule_origin(const struct rule *rule)
 {
-    return rule->has_extra ? rule->rest.extra->origin : rule->rest.origin;
+    const struct rule_extra *extra = rule_extra(rule);
+    return extra != NULL ? extra->origin : rule->rest.origin;
 }
 
 /* The canonical name of a RULE_NAME, or the x of a RULE_BELOW; of a RULE_CIDR what is written
  * there. Not NUL-terminated. */
 static inline struct str rule_name(const struct rule *rule)
 {
-    const char *converted = rule->has_extra ? rule->rest.extra->name : NULL;
+    const struct rule_extra *extra = rule_extra(rule);
+    const char *converted = extra != NULL ? extra->name : NULL;
     const char *text = converted != NULL ? converted : rule->text + rule->name_at;
     return (struct str){text, rule->name_len};
 }
