@@ -1,6 +1,7 @@
 #include "launcher/gitconfig.h"
 
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -630,7 +631,7 @@ static bool compare_lasting(void *context, const struct gitconfig_entry *entry)
 bool gitconfig_changes_harmless(const char *old_bytes, size_t old_len, const char *bytes,
                                 size_t len, char *why, size_t why_size)
 {
-    struct lasting old = {.text = NULL};
+    struct lasting old = {.text = must(malloc(SPELLED_SIZE)), .size = SPELLED_SIZE};
     struct comparing comparing = {.old = &old, .why = why, .why_size = why_size};
     gitconfig_read(old_bytes, old_len, collect_remote, &old);
     gitconfig_read(old_bytes, old_len, collect_lasting, &old);
