@@ -29,6 +29,14 @@ def ordinary_user():
         return pwd.getpwnam(USER) if made.returncode == 0 else None
 
 
+def content_of(path, st):
+    """The bytes of a file, where a link leads, None of all else."""
+    if stat.S_ISREG(st.st_mode):
+        with open(path, "rb") as f:
+            return f.read()
+    return os.readlink(path) if stat.S_ISLNK(st.st_mode) else None
+
+
 def snapshot(root):
     """Everything a host could notice below a directory."""
     seen = {}
@@ -36,12 +44,7 @@ def snapshot(root):
         for name in dirs + files:
             path = os.path.join(folder, name)
             st = os.lstat(path)
-            content = None
-            if stat.S_ISREG(st.st_mode):
-                with open(path, "rb") as f:
-                    content = f.read()
-            elif stat.S_ISLNK(st.st_mode):
-                content = os.readlink(path)
+            content = content_of(path, st)
             seen[os.path.relpath(path, root)] = (st.st_ino, st.st_mode, st.st_uid, st.st_nlink,
                                                  st.st_mtime_ns if content is not None else 0, content)
     return seen

@@ -146,23 +146,23 @@ class Reads(Fence):
         root = os.path.join(self.top, "root")
         os.mkdir(root)
         uid = self.account.pw_uid if self.account else 0
-        self.filesystem = {"denyRead": ["~/.ssh", "/var/home/u/key", "/opt/secret"], "denyWrite": ["/tmp/kept", "/home/u/work/no"],
-                           "allowRead": ["/var/opt/secret/shown"], "allowWrite": ["/home/u/work", "/var/opt/tool", "/tmp"]}
+        self.filesystem = {"denyRead": ["~/.ssh", "/var/home/u/key", "/opt/secret"], "denyWrite": ["/tmp/kept", "/home/u/tree/no"],
+                           "allowRead": ["/var/opt/secret/shown"], "allowWrite": ["/home/u/tree", "/var/opt/tool", "/tmp"]}
         settings = self.settings()
         seen = " ".join(f"{where}/u/.ssh/id {where}/u/key" for where in ("/home", "/var/home"))
         inside = f"""
             cat {seen}; for o in /opt /var/opt; do cat $o/secret/file; cat $o/secret/shown; echo x > $o/tool/f && echo wrote; echo x > $o/f; done
-            for h in /home /var/home; do echo x > $h/u/work/f && echo wrote; echo x > $h/u/work/no/f; echo x > $h/u/f; echo x > $h/u/work/.bashrc; done
+            for h in /home /var/home; do echo x > $h/u/tree/f && echo wrote; echo x > $h/u/tree/no/f; echo x > $h/u/f; echo x > $h/u/tree/.bashrc; done
             for t in /tmp /var/tmp; do echo x > $t/f && echo wrote; echo x > $t/kept/f; done
-            echo x > $TMPDIR/f && echo wrote; rm /home; mv /var/home/u/work /var/home/u/other; echo end"""
+            echo x > $TMPDIR/f && echo wrote; rm /home; mv /var/home/u/tree /var/home/u/other; echo end"""
         script = f"""
-            mount --make-rprivate / && mount -t tmpfs x {root} && cd {root} && mkdir -p usr etc dev proc sys run old programs var/home/u/work/no \
+            mount --make-rprivate / && mount -t tmpfs x {root} && cd {root} && mkdir -p usr etc dev proc sys run old programs var/home/u/tree/no \
                 var/home/u/.ssh var/opt/secret var/opt/tool var/tmp/kept && ln -s var/home home && ln -s var/opt opt && ln -s var/tmp tmp &&
             for d in bin sbin lib lib64 lib32; do [ -L /$d ] && ln -s usr/$d $d; done
             for f in var/home/u/.ssh/id var/home/u/key var/opt/secret/file var/opt/secret/shown; do echo "secret $f" > $f; done
             mount --bind /usr usr && mount --bind /etc etc && mount --rbind /dev dev && mount --rbind /proc proc && mount --rbind /sys sys &&
             mount --bind {self.programs} programs && cp {settings} settings.json && chmod 1777 var/tmp && chown -R {uid}:{uid} var/home/u var/opt/tool var/tmp/kept
-            pivot_root . old && cd /home/u/work && umount -l /old && exec setpriv --reuid {uid} --regid {uid} --clear-groups \
+            pivot_root . old && cd /home/u/tree && umount -l /old && exec setpriv --reuid {uid} --regid {uid} --clear-groups \
                 /programs/srt-launch -s /settings.json --egress none -- /bin/sh -c "$INSIDE" 2>/programs/said"""
         result = subprocess.run(["unshare", "-m", "/bin/sh", "-c", script], cwd="/", capture_output=True, text=True, timeout=60,
                                 env=self.environment(INSIDE=inside, HOME="/home/u"))

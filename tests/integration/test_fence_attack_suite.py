@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from fence import Fence, both
+from fence import Fence, both, content_of
 
 TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools")
 SEGMENT, QUEUE = 0x5A7A77AC, "/srt-attacks"
@@ -24,12 +24,7 @@ def fingerprint(root, free):
         for name in [".", *dirs, *files]:
             path = os.path.join(folder, name)
             st = os.lstat(path)
-            content = None
-            if stat.S_ISREG(st.st_mode):
-                with open(path, "rb") as f:
-                    content = f.read()
-            elif stat.S_ISLNK(st.st_mode):
-                content = os.readlink(path)
+            content = content_of(path, st)
             times = (st.st_mtime_ns, st.st_ctime_ns) if os.path.normpath(path) != free else ()
             links = st.st_nlink if os.path.normpath(path) != free else 0
             attributes = {} if stat.S_ISLNK(st.st_mode) else {x: os.getxattr(path, x) for x in os.listxattr(path)}

@@ -37,6 +37,16 @@ class Git(Fence):
         with open(os.path.join(self.work, name)) as f:
             return f.read()
 
+    def assert_holds_against(self, program, name):
+        """The C program races what it may do and says "held"; git's own door is only for callers named git."""
+        source, binary = os.path.join(self.top, "race.c"), os.path.join(self.top, name)
+        with open(source, "w") as f:
+            f.write(program)
+        if subprocess.run(["cc", "-O1", "-w", "-pthread", "-o", binary, source]).returncode != 0:
+            self.skipTest("no compiler")
+        result = self.run_in(binary)
+        self.assertEqual(result.stdout, "held\n", result.stderr[-500:])
+
 
 class NewRepositories(Git):
     def test_F03_init_and_clone_make_whole_repositories(self):
@@ -188,13 +198,7 @@ int main(void) {
     return 0;
 }
 """
-        source, binary = os.path.join(self.top, "race.c"), os.path.join(self.top, "race")
-        with open(source, "w") as f:
-            f.write(program)
-        if subprocess.run(["cc", "-O1", "-w", "-pthread", "-o", binary, source]).returncode != 0:
-            self.skipTest("no compiler")
-        result = self.run_in(binary)
-        self.assertEqual(result.stdout, "held\n", result.stderr[-500:])
+        self.assert_holds_against(program, "race")
 
     def test_look_alikes_are_reported_when_git_would_obey_them(self):
         result = self.sh("git init -q --bare fine.git; mkdir -p x/objects x/refs; echo ref: refs/heads/m > x/HEAD;"
@@ -447,7 +451,7 @@ class Door(Git):
         result = self.sh("git init -q --separate-git-dir store r && echo INIT; git clone -q --separate-git-dir at old c && echo CLONE; exit 1")
         self.assertEqual(result.stdout, "")
         self.assertFalse(os.path.exists(os.path.join(self.work, "r/.git")))
-        self.assertRegex(result.stderr, "deny create .*/work/r/.git .protected: git configuration: gitdir has to be")
+        self.assertRegex(result.stderr, "deny create .*/r/.git .protected: git configuration: gitdir has to be")
 
     def test_modules_of_a_checkout_are_judged(self):
         top = self.repository("up")
@@ -555,13 +559,7 @@ int main(void) {
     return 0;
 }
 """
-        source, binary = os.path.join(self.top, "race.c"), os.path.join(self.top, "git")
-        with open(source, "w") as f:
-            f.write(program)
-        if subprocess.run(["cc", "-O1", "-w", "-pthread", "-o", binary, source]).returncode != 0:
-            self.skipTest("no compiler")
-        result = self.run_in(binary)
-        self.assertEqual(result.stdout, "held\n", result.stderr[-500:])
+        self.assert_holds_against(program, "git")
         for folder, _, names in os.walk(self.work):
             self.assertFalse([n for n in names if n.startswith(".srt-new")], folder)
 
