@@ -106,8 +106,8 @@ static int pack_words(const char *const *words, struct srt_err *err)
         }
     }
     if (fd < 0 || lseek(fd, 0, SEEK_SET) != 0)
-        return srt_err_set(err, "the arguments of bubblewrap cannot be stored: %s",
-                           strerror(errno));
+        return srt_err_set(err, "the arguments of bubblewrap cannot be stored: %s%s",
+                           strerror(errno), remedy_for_limit(errno));
     return steal_fd(&fd);
 }
 
@@ -246,13 +246,13 @@ int bwrap_start(struct cell *cell, const struct cell_options *options, struct sr
     cell->sock = pair[0];
     autoclose int theirs = pair[1];
     if (pipe2(pipe_fds, O_CLOEXEC) != 0)
-        return srt_err_set(err, "pipe: %s", strerror(errno));
+        return srt_err_set(err, "pipe: %s%s", strerror(errno), remedy_for_limit(errno));
     autoclose int complaints = pipe_fds[0], complain = pipe_fds[1];
 
     cell->direct = false;
     cell->pid = fork();
     if (cell->pid < 0)
-        return srt_err_set(err, "fork: %s", strerror(errno));
+        return srt_err_set(err, "fork: %s%s", strerror(errno), remedy_for_limit(errno));
     if (cell->pid == 0) {
         struct child_fds fds = {theirs, complain, args, self, real_stderr};
         become_bwrap(options, &fds);

@@ -1,5 +1,6 @@
 #include "launcher/inside.h"
 
+#include "launcher/remedy.h"
 #include "srt/cleanup.h"
 
 #include <assert.h>
@@ -118,7 +119,7 @@ int inside_do(const struct inside *inside, enum inside_where where, inside_work 
      * join a user namespace. This one has none, so no lock can be held by another. */
     pid_t pid = _Fork();
     if (pid < 0)
-        return srt_err_set(err, "fork: %s", strerror(errno));
+        return srt_err_set(err, "fork: %s%s", strerror(errno), remedy_for_limit(errno));
     if (pid == 0)
         child(theirs, inside, where, work, context);
     close(steal_fd(&theirs));

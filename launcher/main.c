@@ -42,7 +42,8 @@ static const char private_tmpdir[] = "/dev/shm/tmp";
 
 struct launch {
     struct options options;
-    char **words; /* of main() */
+    char **words;             /* of main() */
+    uint64_t ignored_signals; /* by the caller */
     struct settings *settings;
     struct fence fence;
     struct fence_plan plan;
@@ -571,7 +572,7 @@ static int run_inside(struct launch *launch, struct cell *cell, struct egress *e
     umask(mask);
     autofree char **roots = list_roots(&launch->plan);
     struct stage_job job = {.syscalls = syscall_options(launch),
-                            .ignored_signals = supervise_ignored_signals(),
+                            .ignored_signals = launch->ignored_signals,
                             .umask = mask,
                             /* In a mount namespace of its own making a caller's paths mean other
                              * things than the warden's. */
@@ -707,7 +708,11 @@ int main(int argc, char **argv)
         stage_main(argv[2]);
     if (argc == 4 && strcmp(argv[1], "--doctor-inside") == 0)
         leave(doctor_inside(argv[2], argv[3]));
-    struct launch launch = {.words = argv, .violations_fd = -1, .asking = {.tty = -1}};
+    struct launch launch = {.words = argv,
+                            .ignored_signals = supervise_ignored_signals(),
+                            .violations_fd = -1,
+                            .asking = {.tty = -1}};
+    signal(SIGXFSZ, SIG_IGN); /* a limit on file sizes is an error that can be told */
     occupy_streams(launch.closed_streams);
     struct srt_err err;
     if (options_parse(&launch.options, argv, &err) != 0)

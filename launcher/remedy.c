@@ -2,6 +2,7 @@
 
 #include "srt/cleanup.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <string.h>
@@ -100,4 +101,18 @@ const char *remedy_for(char *out, size_t size, const char *complaint, const char
                    "mounted; run it with --security-opt systempaths=unconfined, or set "
                    "\"enableWeakerNestedSandbox\": true to go on with the one that is here");
     return out;
+}
+
+const char *remedy_for_limit(int error)
+{
+    switch (error) {
+    case EFBIG:
+        return "; raise the limit on the size of files (ulimit -f)";
+    case EAGAIN:
+        return "; raise the limit on processes (ulimit -u)";
+    case EMFILE:
+        return "; raise the limit on open files (ulimit -n)";
+    default:
+        return "";
+    }
 }

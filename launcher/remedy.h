@@ -18,4 +18,7 @@
 const char *remedy_for(char *out, size_t size, const char *complaint, const char *bwrap,
                        const char *root, bool nested);
 
+/* What goes behind an error that a limit of the caller's process is the likely cause of, or "". */
+const char *remedy_for_limit(int error);
+
 #endif

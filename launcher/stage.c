@@ -3,6 +3,7 @@
 #include "launcher/clock.h"
 #include "launcher/inside.h"
 #include "launcher/landlock.h"
+#include "launcher/remedy.h"
 #include "launcher/syscalls.h"
 #include "srt/attach.h"
 #include "srt/cleanup.h"
@@ -90,7 +91,8 @@ int stage_pack(const struct stage_job *job, struct srt_err *err)
         good = write_all(fd, job->roots[i], strlen(job->roots[i]) + 1);
     if (!good ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) != 0)
-        return srt_err_set(err, "the job cannot be handed over: %s", strerror(errno));
+        return srt_err_set(err, "the job cannot be handed over: %s%s", strerror(errno),
+                           remedy_for_limit(errno));
     return steal_fd(&fd);
 }
 

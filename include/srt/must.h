@@ -10,11 +10,19 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+static inline _Noreturn void must_end(void)
+{
+    static const char text[] = "out of memory\n";
+    (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+    abort();
+}
 
 static inline void *must(void *allocated)
 {
     if (allocated == NULL)
-        abort();
+        must_end();
     return allocated;
 }
 

@@ -1,5 +1,6 @@
 #include "launcher/warden/warden.h"
 
+#include "launcher/remedy.h"
 #include "launcher/syscalls.h"
 #include "launcher/warden/answers.h"
 #include "launcher/warden/secrets.h"
@@ -133,7 +134,7 @@ int warden_start(struct warden *warden, const struct inside *inside, const struc
     if (pid < 0) {
         close(pair[0]);
         close(pair[1]);
-        return srt_err_set(err, "fork: %s", strerror(errno));
+        return srt_err_set(err, "fork: %s%s", strerror(errno), remedy_for_limit(errno));
     }
     if (pid == 0) {
         /* Nothing else of the launcher's: neither the stage's socket nor the gateway's, whose ends

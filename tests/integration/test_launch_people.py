@@ -2,6 +2,7 @@
 import json
 import os
 import platform
+import resource
 import shutil
 import subprocess
 import unittest
@@ -167,6 +168,32 @@ class Faults(Launch):
                 self.assertIn(text, result.stderr)
                 self.assertNotIn("bwrap:", result.stderr)
         self.assertFalse(os.path.exists(os.path.join(self.work, "ran")))
+
+    def test_limits_of_the_caller_are_met_or_named(self):
+        """Whatever limit a caller is under, either the command runs or it is said why it did not."""
+        limits = ((resource.RLIMIT_FSIZE, (0, 1), "ulimit -f"), (resource.RLIMIT_NOFILE, range(4, 17), ""),
+                  (resource.RLIMIT_NPROC, (0, 1, 2), "" if os.geteuid() == 0 and not self.account else "ulimit -u"),
+                  (resource.RLIMIT_MEMLOCK, (0,), ""), (resource.RLIMIT_STACK, (1 << 18,), ""),
+                  (resource.RLIMIT_SIGPENDING, (0,), ""), (resource.RLIMIT_CORE, (0,), ""))
+        for limit, values, remedy in limits:
+            for value in values:
+                with self.subTest(limit=limit, value=value):
+                    result = self.run_in("/bin/echo", "ran", env=self.environment(ASAN_OPTIONS="detect_leaks=0"),
+                                         preexec_fn=lambda: resource.setrlimit(limit, (value, value)))
+                    if result.returncode == 0:
+                        self.assertEqual(result.stdout, "ran\n")
+                    else:
+                        self.assertEqual((result.returncode, result.stdout), (125, ""), result.stderr)
+                        self.assertTrue(result.stderr.startswith("srt-launch: "), result.stderr)
+                        self.assertIn(remedy, result.stderr)
+
+    def test_a_limit_on_files_is_the_commands_as_without_a_fence(self):
+        """srt-launch ignores SIGXFSZ, the command does not; the warden, which cuts files for it, lives on."""
+        self.write("f")
+        result = self.run_in("/bin/sh", "-c", "head -c 100000 /dev/zero > big; echo $?;"
+                             "perl -e 'truncate(q(f), 100000) or print qq($!\\n)'; echo x > new && cat new",
+                             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192)))
+        self.assertEqual(result.stdout.splitlines(), ["153", "File too large", "x"], result.stderr)
 
     def test_U13_entries_that_give_nothing_are_said_by_their_setting(self):
         own = "has a /proc of its own"
