@@ -18,9 +18,7 @@ static size_t printable_len(struct str text)
     return first == 0xc2 && len == 2 && (unsigned char)text.p[1] < 0xa0 ? 0 : len;
 }
 
-/* Texts quote what a file contains, and that may be hostile: what could move a terminal's cursor,
- * end the line or break JSON is shown as \xNN. */
-static char *escape(const char *text)
+char *fault_escape(const char *text)
 {
     struct str rest = str_of(text);
     char *out = must(malloc(rest.len * 4 + 1));
@@ -51,10 +49,10 @@ void faults_add(struct faults *faults, enum fault_level level, struct place plac
     faults->items = grow_one(faults->items, faults->count, sizeof(*faults->items));
     faults->items[faults->count++] = (struct fault){
         .level = level,
-        .file = escape(place.file != NULL ? place.file : ""),
+        .file = fault_escape(place.file != NULL ? place.file : ""),
         .line = place.line,
         .column = place.column,
-        .text = escape(text),
+        .text = fault_escape(text),
     };
     faults->errors += level == FAULT_ERROR;
     free(text);

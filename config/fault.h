@@ -37,6 +37,10 @@ struct faults {
 __attribute__((format(printf, 4, 5))) void faults_add(struct faults *faults, enum fault_level level,
                                                       struct place place, const char *format, ...);
 
+/* What a file or a caller wrote, as it may be shown on one line: what could move a terminal's
+ * cursor, end the line or break JSON is \xNN. The caller frees it. */
+char *fault_escape(const char *text);
+
 /* Into the order of file and line, each fault once: a policy's rules are read again for each that
  * inherits it. */
 void faults_settle(struct faults *faults);

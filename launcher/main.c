@@ -342,7 +342,7 @@ static int open_violations(struct launch *launch)
     launch->violations_path = path_absolute(path, launch->cwd, launch->home, NULL);
     if (launch->violations_path == NULL)
         return fail("--violations %s: the home directory is unknown", path);
-    if (launch->options.dry_run)
+    if (launch->options.dry_run || launch->options.action != OPTIONS_RUN)
         return 0;
     launch->violations_fd =
         open(launch->violations_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
@@ -385,7 +385,7 @@ static int prepare(struct launch *launch)
         return EXIT_FAILED;
 
     struct fence_view view = fence_view(&launch->fence, launch->cwd);
-    if (!view.readable)
+    if (!view.readable && launch->options.action == OPTIONS_RUN)
         return fail("the working directory %s is hidden by %s; change to another one", launch->cwd,
                     view.read_setting);
     choose_tmpdir(launch);
@@ -654,19 +654,27 @@ static int run(struct launch *launch)
     return status;
 }
 
+/* A name that leads nowhere, such as a loop of links, can be neither read nor written. */
+static void explain_path(const struct launch *launch, const char *word)
+{
+    struct srt_err err;
+    struct path_place place = {0};
+    struct fence_view view = {.read_setting = err.text, .write_setting = err.text};
+    autofree char *absolute = path_absolute(word, launch->cwd, launch->home, &err);
+    if (absolute != NULL && path_resolve(absolute, &place, &err) == 0)
+        view = fence_view(&launch->fence, place.path);
+    autofree char *shown = fault_escape(word);
+    autofree char *read_setting = fault_escape(view.read_setting);
+    autofree char *write_setting = fault_escape(view.write_setting);
+    printf("%s: readable: %s (%s); writable: %s (%s)\n", shown, view.readable ? "yes" : "no",
+           read_setting, view.writable ? "yes" : "no", write_setting);
+    path_place_free(&place);
+}
+
 static int explain_paths(const struct launch *launch)
 {
-    for (char **word = launch->options.rest; *word != NULL; word++) {
-        struct srt_err err;
-        struct path_place place;
-        autofree char *absolute = path_absolute(*word, launch->cwd, launch->home, &err);
-        if (absolute == NULL || path_resolve(absolute, &place, &err) != 0)
-            return fail("%s", err.text);
-        struct fence_view view = fence_view(&launch->fence, place.path);
-        printf("%s: readable: %s (%s); writable: %s (%s)\n", *word, view.readable ? "yes" : "no",
-               view.read_setting, view.writable ? "yes" : "no", view.write_setting);
-        path_place_free(&place);
-    }
+    for (char **word = launch->options.rest; *word != NULL; word++)
+        explain_path(launch, *word);
     return 0;
 }
 

@@ -827,6 +827,22 @@ class Places(Fence):
         self.assertIn("writable: no (protected: shell start-up file)", said[4])
         self.assertIn("readable: yes (default); writable: no (default)", said[6])
 
+    def test_U14_explain_path_has_a_line_for_every_path_and_changes_nothing(self):
+        os.symlink("loop", os.path.join(self.work, "loop"))
+        self.filesystem.update(denyRead=["."], allowWrite=[])
+        self.more["launch"] = {"violations": "violations.jsonl"}
+        paths = ["loop", "loop/x", "", "new\nline", "x" * 300, "tab\there"]
+        settings = self.settings()
+        result = self.run_plain("explain-path", "--settings", settings, *paths)
+        said = self.assertRan(result).stdout.splitlines()
+        self.assertEqual(len(said), len(paths), said)
+        self.assertEqual(result.stderr, "")
+        self.assertRegex(said[0], r"loop: readable: no \(.*too many symbolic links\); writable: no \(.*links\)$")
+        self.assertTrue(said[2].startswith(": readable: no (the path is empty); writable: no ("), said[2])
+        self.assertTrue(said[3].startswith(r"new\x0aline: readable: no (filesystem.denyRead[0])"), said[3])
+        self.assertTrue(said[5].startswith(r"tab\x09here: "), said[5])
+        self.assertEqual(os.listdir(self.work), ["loop"])
+
 
 both(globals(), Reads, Writes, Creation, Work, Places)
 
