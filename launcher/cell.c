@@ -81,6 +81,23 @@ int cell_start(struct cell *cell, const struct cell_options *options, struct srt
     return bwrap_start(cell, options, err);
 }
 
+const char *const cell_devices[CELL_DEVICES] = {"null", "zero", "full", "random", "urandom", "tty"};
+
+enum cell_dev cell_dev(const char *path)
+{
+    static const char *const open_names[] = {"ptmx", "pts/ptmx", "console", "log", "shm"};
+    const char *name = path_below(path, "/dev");
+    if (name[0] == '\0' || strcmp(name, "pts") == 0)
+        return CELL_DEV_CLOSED;
+    for (size_t i = 0; i < CELL_DEVICES; i++)
+        if (strcmp(name, cell_devices[i]) == 0)
+            return CELL_DEV_OPEN;
+    for (size_t i = 0; i < sizeof(open_names) / sizeof(open_names[0]); i++)
+        if (strcmp(name, open_names[i]) == 0)
+            return CELL_DEV_OPEN;
+    return CELL_DEV_ABSENT;
+}
+
 void cell_wait(struct cell *cell)
 {
     while (cell->pid > 0 && waitpid(cell->pid, NULL, 0) < 0 && errno == EINTR)

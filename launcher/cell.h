@@ -25,6 +25,18 @@ struct cell {
 
 #define CELL_LOG_SOCKET "/dev/log"
 
+/* What the sandbox's own /dev has of the host's devices. */
+enum { CELL_DEVICES = 6 };
+extern const char *const cell_devices[CELL_DEVICES];
+
+enum cell_dev {
+    CELL_DEV_OPEN,   /* in the sandbox's own /dev, and to be written to */
+    CELL_DEV_CLOSED, /* in there, and the sandbox makes nothing in it: /dev itself */
+    CELL_DEV_ABSENT, /* the host's only */
+};
+/* What a clean path at or below /dev, links resolved, means to the sandbox. */
+enum cell_dev cell_dev(const char *path);
+
 struct cell_options {
     const char *bwrap;      /* from bwrap_find() */
     bool bwrap_only;        /* the user has asked for it */

@@ -5,6 +5,7 @@
  */
 #include "launcher/afterwards.h"
 #include "launcher/bwrap.h"
+#include "launcher/cell.h"
 #include "launcher/connect.h"
 #include "launcher/control.h"
 #include "launcher/datagrams.h"
@@ -271,6 +272,11 @@ static int build_fence(struct launch *launch)
     return 0;
 }
 
+static bool is_outside_only(const char *path)
+{
+    return path_within(path, "/dev") && cell_dev(path) == CELL_DEV_ABSENT;
+}
+
 /* The caller's own TMPDIR where the sandbox may write to it, otherwise one in private memory, which
  * leaves nothing on the host, however the run ends. */
 static void choose_tmpdir(struct launch *launch)
@@ -280,7 +286,8 @@ static void choose_tmpdir(struct launch *launch)
     struct stat st;
     bool usable = asked != NULL && asked[0] == '/' && path_resolve(asked, &place, NULL) == 0 &&
                   place.type == PATH_DIR && fence_view(&launch->fence, place.path).writable &&
-                  stat(place.path, &st) == 0 && access(place.path, W_OK | X_OK) == 0;
+                  !is_outside_only(place.path) && stat(place.path, &st) == 0 &&
+                  access(place.path, W_OK | X_OK) == 0;
     path_place_free(&place);
     launch->tmpdir = usable ? asked : private_tmpdir;
 }
@@ -388,6 +395,10 @@ static int prepare(struct launch *launch)
     if (!view.readable && launch->options.action == OPTIONS_RUN)
         return fail("the working directory %s is hidden by %s; change to another one", launch->cwd,
                     view.read_setting);
+    if (is_outside_only(launch->cwd) && launch->options.action == OPTIONS_RUN)
+        return fail("the working directory %s is not in the sandbox, which has a /dev of its own; "
+                    "change to another one",
+                    launch->cwd);
     choose_tmpdir(launch);
     build_environment(launch);
     build_argv(launch);
@@ -654,6 +665,17 @@ static int run(struct launch *launch)
     return status;
 }
 
+/* No setting says anything about the sandbox's own /dev. */
+static void explain_dev(const char *path, struct fence_view *view)
+{
+    bool open = cell_dev(path) == CELL_DEV_OPEN || path_within(path, "/dev/shm");
+    if (!open && cell_dev(path) == CELL_DEV_CLOSED)
+        return;
+    view->readable = view->writable = open;
+    view->read_setting = view->write_setting =
+        open ? "default: the sandbox's own /dev" : "default: not in the sandbox's own /dev";
+}
+
 /* A name that leads nowhere, such as a loop of links, can be neither read nor written. */
 static void explain_path(const struct launch *launch, const char *word)
 {
@@ -663,6 +685,9 @@ static void explain_path(const struct launch *launch, const char *word)
     autofree char *absolute = path_absolute(word, launch->cwd, launch->home, &err);
     if (absolute != NULL && path_resolve(absolute, &place, &err) == 0)
         view = fence_view(&launch->fence, place.path);
+    if (place.path != NULL && path_within(place.path, "/dev") && view.readable &&
+        strcmp(view.write_setting, "default") == 0)
+        explain_dev(place.path, &view);
     autofree char *shown = fault_escape(word);
     autofree char *read_setting = fault_escape(view.read_setting);
     autofree char *write_setting = fault_escape(view.write_setting);

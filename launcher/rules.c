@@ -1,5 +1,6 @@
 #include "launcher/rules.h"
 
+#include "launcher/cell.h"
 #include "launcher/clock.h"
 #include "launcher/repository.h"
 #include "launcher/tree.h"
@@ -146,15 +147,22 @@ static bool is_of_process(const char *path)
     return strncmp(path, "/proc/", 6) == 0 && path[6] >= '0' && path[6] <= '9';
 }
 
-/* The sandbox has a /proc of its own, whose writable parts are the kernel's: nobody's to give. */
+/* The sandbox has a /proc of its own, whose writable parts are the kernel's: nobody's to give. And
+ * a small /dev of its own, in which most of the host's is not. */
 static bool is_taken(struct build *build, enum fence_verb verb, const struct path_place *place,
                      const char *absolute, const char *setting)
 {
-    if (verb != FENCE_ALLOW_WRITE || !path_within(place->path, "/proc"))
+    const char *own = NULL;
+    if (verb == FENCE_ALLOW_WRITE && path_within(place->path, "/proc"))
+        own = "/proc";
+    if ((verb == FENCE_ALLOW_WRITE || verb == FENCE_ALLOW_READ) && place->type != PATH_ABSENT &&
+        path_within(place->path, "/dev") && cell_dev(place->path) == CELL_DEV_ABSENT)
+        own = "/dev";
+    if (own == NULL)
         return false;
-    if (path_within(absolute, "/proc"))
-        WARNING(build, "%s: the sandbox has a /proc of its own, so the entry gives nothing",
-                setting);
+    if (path_within(absolute, own))
+        WARNING(build, "%s: the sandbox has a %s of its own, so the entry gives nothing", setting,
+                own);
     return true;
 }
 

@@ -72,13 +72,10 @@ static int raise_loopback(struct srt_err *err)
 
 /* ---- the mounts ---- */
 
-static const char *const device_names[] = {"null", "zero", "full", "random", "urandom", "tty"};
-enum { DEVICES = sizeof(device_names) / sizeof(device_names[0]) };
-
 /* The host's devices, taken before everything loses them; the caller's terminal and the log's
  * socket, or -1. */
 struct devices {
-    int trees[DEVICES];
+    int trees[CELL_DEVICES];
     int console, log;
 };
 
@@ -102,9 +99,9 @@ static int take_closed(const char *path)
 
 static int take_devices(struct devices *devices, bool log_socket, struct srt_err *err)
 {
-    for (size_t i = 0; i < DEVICES; i++) {
+    for (size_t i = 0; i < CELL_DEVICES; i++) {
         char path[32];
-        snprintf(path, sizeof(path), "/dev/%s", device_names[i]);
+        snprintf(path, sizeof(path), "/dev/%s", cell_devices[i]);
         devices->trees[i] = take_closed(path);
         if (devices->trees[i] < 0)
             return srt_err_set(err, "%s cannot be taken inside: %s", path, strerror(errno));
@@ -150,8 +147,8 @@ static int make_dev(const struct devices *devices, struct srt_err *err)
     autoclose int dir = good ? open("/dev", O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
     good = dir >= 0 && put_links(dir) && mkdirat(dir, "shm", 0755) == 0 &&
            mkdirat(dir, "pts", 0755) == 0;
-    for (size_t i = 0; i < DEVICES && good; i++)
-        good = put(devices->trees[i], dir, device_names[i]);
+    for (size_t i = 0; i < CELL_DEVICES && good; i++)
+        good = put(devices->trees[i], dir, cell_devices[i]);
     if (good && devices->console >= 0)
         good = put(devices->console, dir, "console");
     if (good && devices->log >= 0)

@@ -712,9 +712,36 @@ class Places(Fence):
         outside = tempfile.mkdtemp(prefix="srt-", dir="/dev/shm")
         self.addCleanup(os.rmdir, outside)
         self.own(outside)
-        result = self.run_in("/bin/pwd", cwd=outside)
-        self.assertEqual((result.returncode, result.stdout), (125, ""))
-        self.assertIn(f"the working directory {outside} inside the sandbox: No such file or directory", result.stderr)
+        for options in ((), ("--dry-run",)):
+            result = self.run_in("/bin/pwd", options=options, cwd=outside)
+            self.assertEqual((result.returncode, result.stdout), (125, ""))
+            self.assertIn(f"the working directory {outside} is not in the sandbox, which has a /dev of its own",
+                          result.stderr)
+
+    def test_entries_for_what_the_sandboxs_dev_has_not_are_said(self):
+        outside = tempfile.mkdtemp(prefix="srt-", dir="/dev/shm")
+        self.addCleanup(os.rmdir, outside)
+        self.own(outside)
+        self.filesystem.update(allowWrite=["/dev/null", "/dev/shm", outside, "/dev/stderr"], allowRead=[outside])
+        result = self.assertRan(self.sh(f"test ! -e {outside} && touch /dev/shm/x && echo > /dev/null && mktemp",
+                                        env=self.environment(TMPDIR=outside)))
+        self.assertEqual(result.stderr.count("the sandbox has a /dev of its own, so the entry gives nothing"), 2)
+        for entry in ("filesystem.allowWrite[2]", "filesystem.allowRead[0]"):
+            self.assertIn(f"{entry}: the sandbox has a /dev", result.stderr)
+        self.assertNotIn(outside, self.run_in("true", options=("--dry-run",)).stdout)
+
+    def test_U14_explain_path_knows_the_sandboxs_dev(self):
+        said = self.run_plain("explain-path", "--settings", self.settings(), "/dev/null", "/dev/shm/x", "/dev/kmsg",
+                              "/dev/ptmx", "/dev/new").stdout.splitlines()
+        there = "readable: yes (default: the sandbox's own /dev); writable: yes (default: the sandbox's own /dev)"
+        for line in (said[0], said[1], said[3]):
+            self.assertIn(there, line)
+        for line in (said[2], said[4]):
+            self.assertRegex(line, r"readable: no \(default: not in .*; writable: no \(default: not in ")
+        self.filesystem.update(denyRead=["/dev/zero"], denyWrite=["/dev/null"])
+        said = self.run_plain("explain-path", "--settings", self.settings(), "/dev/zero", "/dev/null").stdout
+        self.assertIn("/dev/zero: readable: no (filesystem.denyRead[0])", said)
+        self.assertIn("/dev/null: readable: yes (default); writable: no (filesystem.denyWrite[0])", said)
 
     def test_F23_small_dev(self):
         result = self.sh(": > /dev/null; head -c1 /dev/urandom | wc -c; find /dev -type b; touch /dev/x;"
