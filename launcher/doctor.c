@@ -321,7 +321,7 @@ int doctor_run(char *const *words)
     if (landlock_version() > 0)
         printf("note: Landlock (version %d) stands behind the mounts\n", landlock_version());
     else
-        puts("note: this kernel has no Landlock that could stand behind the mounts");
+        printf("note: %s\n", landlock_missing());
     int status = examine(dir, self, ids);
     clear(dir);
     return status;

@@ -32,10 +32,34 @@ enum {
               LANDLOCK_ACCESS_FS_MAKE_SYM | LANDLOCK_ACCESS_FS_REFER,
 };
 
+static long version_here(void)
+{
+    return syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+}
+
 int landlock_version(void)
 {
-    long version = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+    long version = version_here();
     return version >= VERSION_REFER ? (int)version : 0;
+}
+
+#define MISSING(why)                                                                               \
+    "there is no Landlock behind the mounts: " why "; mounts and warden alone hold writes inside " \
+    "the writable directories"
+
+const char *landlock_missing(void)
+{
+    long version = version_here();
+    if (version > 0)
+        return version >= VERSION_REFER ? NULL : MISSING("this kernel's is older than Linux 5.19");
+    switch (errno) {
+    case ENOSYS:
+        return MISSING("this kernel has none");
+    case EOPNOTSUPP:
+        return MISSING("it was not switched on when this machine started (lsm=)");
+    default:
+        return MISSING("a system call filter refuses it, as in a container");
+    }
 }
 
 static int allow(int ruleset, int place, uint64_t access)

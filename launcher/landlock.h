@@ -18,6 +18,9 @@
 /* The version that is used of it; 0 = the kernel has none, or one that is too old to be of use. */
 int landlock_version(void);
 
+/* Why there is none, and what that means; NULL where there is one. */
+const char *landlock_missing(void);
+
 /* `roots` are the places that may be written to; NULL ends. Without `files` only signals and
  * sockets are held: a Landlock that knows files forbids mounts, which a nested sandbox makes. */
 int landlock_install(char *const *roots, bool files, struct srt_err *err);

@@ -12,6 +12,7 @@
 #include "launcher/doctor.h"
 #include "launcher/egress.h"
 #include "launcher/environ.h"
+#include "launcher/landlock.h"
 #include "launcher/mounts.h"
 #include "launcher/options.h"
 #include "launcher/rules.h"
@@ -649,6 +650,8 @@ static int run(struct launch *launch)
                                    .weaker_proc = launch->settings->enable_weaker_nested_sandbox,
                                    .verbose = launch->options.verbose};
     memcpy(options.closed_streams, launch->closed_streams, sizeof(options.closed_streams));
+    if (options.verbose && landlock_missing() != NULL)
+        fail("%s", landlock_missing());
     if (options.weaker_proc)
         fail("warning: enableWeakerNestedSandbox shows the processes of the host in /proc");
     struct cell cell = {.sock = -1};

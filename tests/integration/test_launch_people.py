@@ -11,7 +11,7 @@ from fence import both
 from test_launch import Launch
 
 # Runs a program under a system call filter, as kernels and containers have them: no user namespaces (as AppArmor or
-# a container's filter), no netlink (where loopback is brought up, as AppArmor on Ubuntu refuses it), or no clone3().
+# a container's filter), no netlink (where loopback is brought up, as AppArmor on Ubuntu refuses it), no clone3(), no Landlock.
 REFUSE = r"""
 import ctypes, os, struct, sys
 def op(code, yes, no, value): return struct.pack("HBBI", code, yes, no, value)
@@ -23,6 +23,8 @@ if sys.argv[1] == "namespaces":
             op(load, 0, 0, 16), op(bits, 0, 2, 0x10000000), eperm, enosys, allow]
 elif sys.argv[1] == "clone3":
     code = [op(load, 0, 0, 0), op(equal, 0, 1, 435), enosys, allow]
+elif sys.argv[1] == "landlock":
+    code = [op(load, 0, 0, 0), op(equal, 0, 1, 444), eperm, allow]
 else:
     code = [op(load, 0, 0, 0), op(equal, 0, 2, sock), op(load, 0, 0, 16), op(equal, 1, 0, 16), allow, eperm]
 class Program(ctypes.Structure): _fields_ = [("count", ctypes.c_ushort), ("code", ctypes.c_void_p)]
@@ -65,6 +67,17 @@ class Machines(Launch):
         self.assertIn("srt-launch: bubblewrap is asked to build the sandbox, since no namespaces can be made: ", result.stderr)
         self.assertIn("--last-stage", result.stdout)
         self.assertEqual(os.listdir(self.work), ["ran"])
+
+    @unittest.skipUnless(platform.machine() in ("x86_64", "aarch64"), "the numbers of its system calls are not known here")
+    def test_it_is_told_where_landlock_cannot_stand_behind_the_mounts(self):
+        result = self.assertRan(self.run_where("/usr/bin/env", "python3", "-c", REFUSE, "landlock", words=("--verbose", "true")))
+        text = "there is no Landlock behind the mounts: a system call filter refuses it, as in a container"
+        self.assertIn(f"srt-launch: {text}", result.stderr)
+        if hasattr(self, "gateway"):
+            result = subprocess.run(["/usr/bin/env", "python3", "-c", REFUSE, "landlock", self.launch, "doctor"], text=True,
+                                    env=self.environment(), capture_output=True, timeout=60, **self.popen_args())
+            self.assertRan(result)
+            self.assertIn(f"note: {text}", result.stdout)
 
     def test_N20_where_no_user_namespace_is_left(self):
         """Made for real: the limit of a user namespace around it, as in a container without root."""
