@@ -147,23 +147,25 @@ static bool is_of_process(const char *path)
     return strncmp(path, "/proc/", 6) == 0 && path[6] >= '0' && path[6] <= '9';
 }
 
-/* The sandbox has a /proc of its own, whose writable parts are the kernel's: nobody's to give. And
- * a small /dev of its own, in which most of the host's is not. */
-static bool is_taken(struct build *build, enum fence_verb verb, const struct path_place *place,
-                     const char *absolute, const char *setting)
+/* The sandbox has a /proc and a small /dev of its own, whose parts are the kernel's and the host's
+ * nodes: nobody's to give. */
+static bool is_taken(enum fence_verb verb, const char *path)
 {
-    const char *own = NULL;
-    if (verb == FENCE_ALLOW_WRITE && path_within(place->path, "/proc"))
-        own = "/proc";
-    if ((verb == FENCE_ALLOW_WRITE || verb == FENCE_ALLOW_READ) && place->type != PATH_ABSENT &&
-        path_within(place->path, "/dev") && cell_dev(place->path) == CELL_DEV_ABSENT)
-        own = "/dev";
-    if (own == NULL)
-        return false;
-    if (path_within(absolute, own))
+    bool lacks = path_within(path, "/dev") && cell_dev(path) == CELL_DEV_ABSENT;
+    return (verb == FENCE_ALLOW_WRITE &&
+            (path_within(path, "/proc") || path_within(path, "/dev"))) ||
+           (verb == FENCE_ALLOW_READ && lacks);
+}
+
+/* What can be written to anyhow needs no word. */
+static void warn_about_taken(struct build *build, const struct path_place *place,
+                             const char *absolute, const char *setting)
+{
+    const char *own = path_within(place->path, "/proc") ? "/proc" : "/dev";
+    bool there = strcmp(own, "/dev") == 0 && cell_dev(place->path) != CELL_DEV_ABSENT;
+    if (!there && place->type != PATH_ABSENT && path_within(absolute, own))
         WARNING(build, "%s: the sandbox has a %s of its own, so the entry gives nothing", setting,
                 own);
-    return true;
 }
 
 static int refuse_process(struct build *build, const char *path, const char *setting)
@@ -191,8 +193,10 @@ static int add_place(struct build *build, enum fence_verb verb, const char *abso
         return -1;
     int result = 0;
     bool denies = verb_denies(verb);
-    if (is_taken(build, verb, &place, absolute, setting) || is_of_process(place.path)) {
-        if (denies && path_within(absolute, "/proc"))
+    if (is_taken(verb, place.path) || is_of_process(place.path)) {
+        if (is_taken(verb, place.path))
+            warn_about_taken(build, &place, absolute, setting);
+        else if (denies && path_within(absolute, "/proc"))
             result = refuse_process(build, place.path, setting);
         path_place_free(&place);
         return result;
@@ -235,6 +239,9 @@ static bool on_glob_entry(void *context, const struct tree_entry *entry)
 {
     struct glob *glob = context;
     bool matches = path_glob_match(glob->pattern, entry->relative);
+    if (is_taken(glob->verb, entry->path) ||
+        (glob->verb == FENCE_ALLOW_WRITE && strcmp(entry->path, "/sys") == 0))
+        return false; /* as with "/" */
     if (is_of_process(entry->path)) {
         if (matches && glob->of_process == NULL)
             glob->of_process = strdup(entry->path);

@@ -312,7 +312,6 @@ static _Noreturn void become_command(int sock, const struct stage_job *job, int 
     if (syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC) != 0)
         fail(sock, "descriptors of the caller cannot be closed");
     if (chdir(job->cwd) != 0) {
-        /* What lies in the host's /dev/shm, say, is not in the sandbox's. */
         srt_err_set(&err, "the working directory %s inside the sandbox: %s; change to another one",
                     job->cwd, strerror(errno));
         fail(sock, err.text);

@@ -286,9 +286,18 @@ class Inside(Launch):
                          " [ -e $f ] && echo x > $f && echo WROTE $f; done; true")
         self.assertEqual(result.stdout, "")
 
+    def test_proc_sys_is_read_only_whatever_is_allowed(self):
+        for allowed in ("/proc", "/proc/*", "/proc/sys/**", "/*", "/p*"):
+            self.filesystem["allowWrite"] = [allowed]
+            result = self.sh("for f in /proc/sys/vm/swappiness /sys/kernel/profiling; do (: >> $f) && echo OPENED $f; done;"
+                             "grep -E ' (/proc/[a-z]+|/sys) ' /proc/self/mounts | grep -c ' rw,'")
+            self.assertEqual(result.stdout, "0\n", (allowed, result.stderr))
+
     def test_nodes_of_the_host_keep_their_modes(self):
-        for more in ({}, {"bwrapPath": "/usr/bin/bwrap"}):
+        for more, allowed in (({}, []), ({"bwrapPath": "/usr/bin/bwrap"}, []), ({}, ["/dev"]), ({}, ["/dev/null", "/dev/t*"]),
+                              ({}, ["/*"]), ({"bwrapPath": "/usr/bin/bwrap"}, ["/d*"])):
             self.more = more
+            self.filesystem["allowWrite"] = [".", *allowed]
             # The mode that they have: nothing is changed on the host, should it come through.
             result = self.assertRan(self.sh(
                 "for n in null zero full random urandom tty; do chmod 666 /dev/$n && echo CHANGED $n; done;"

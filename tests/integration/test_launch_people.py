@@ -214,6 +214,7 @@ class Faults(Launch):
                 ({"allowWrite": [".", "/proc"]}, "filesystem.allowWrite[1]", own),
                 ({"allowWrite": [".", "/proc/sys/kernel"]}, "filesystem.allowWrite[1]", own),
                 ({"allowWrite": [".", "/proc/self"]}, "filesystem.allowWrite[1]", own),
+                ({"allowWrite": [".", "/dev/n*"]}, "filesystem.allowWrite[1]", "matches nothing"),
                 ({"allowWrite": [".", "*.d"]}, "filesystem.allowWrite[1]", "matches nothing"),
                 ({"denyRead": ["~root/.ssh"]}, "filesystem.denyRead[0]", "no meaning in settings"),
                 ({"denyRead": ["a", "$HOME/.ssh"]}, "filesystem.denyRead[1]", "no meaning in settings"),
