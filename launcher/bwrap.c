@@ -158,7 +158,7 @@ static void add_words(const char *words[MORE_COUNT], const struct cell_options *
 }
 
 struct child_fds {
-    int sock, complaints, args, self, real_stderr;
+    int sock, leash, complaints, args, self, real_stderr;
 };
 
 static void keep_over_exec(int fd)
@@ -174,6 +174,7 @@ static _Noreturn void become_bwrap(const struct cell_options *options, const str
     for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
         signal(ignored[i], SIG_IGN);
     keep_over_exec(fds->sock);
+    keep_over_exec(fds->leash);
     keep_over_exec(fds->args);
     keep_over_exec(fds->self);
     keep_over_exec(fds->real_stderr);
@@ -182,8 +183,9 @@ static _Noreturn void become_bwrap(const struct cell_options *options, const str
     char args_text[16], self_path[32], stage_text[96];
     snprintf(args_text, sizeof(args_text), "%d", fds->args);
     snprintf(self_path, sizeof(self_path), "/proc/self/fd/%d", fds->self);
-    snprintf(stage_text, sizeof(stage_text), "%d,%d,%d%d%d", fds->sock, fds->real_stderr,
-             options->closed_streams[0], options->closed_streams[1], options->closed_streams[2]);
+    snprintf(stage_text, sizeof(stage_text), "%d,%d,%d,%d%d%d", fds->sock, fds->leash,
+             fds->real_stderr, options->closed_streams[0], options->closed_streams[1],
+             options->closed_streams[2]);
     /* An empty environment: what the caller sets there is for the command, not for this. */
     char *const empty[] = {NULL};
     execle(options->bwrap, "bwrap", "--args", args_text, "--", self_path, "--last-stage",
@@ -221,6 +223,16 @@ static int explain_failure(int complaints, const char *program, struct srt_err *
                        text[0] != '\0' ? ": " : "", text, remedy);
 }
 
+/* Process 1 ends when it sees that we have died; stopped, it sees nothing. So it holds the reading
+ * end of a pipe, of which the kernel then tells bubblewrap with a SIGKILL, whose death kills its
+ * child in any state. Not before that child is ready: see --die-with-parent above. */
+static void put_on_leash(int leash, pid_t bwrap)
+{
+    fcntl(leash, F_SETOWN, bwrap);
+    fcntl(leash, F_SETSIG, SIGKILL);
+    fcntl(leash, F_SETFL, O_ASYNC);
+}
+
 int bwrap_start(struct cell *cell, const struct cell_options *options, struct srt_err *err)
 {
     const char *words[COMMON_COUNT + MORE_COUNT] = {0};
@@ -230,7 +242,7 @@ int bwrap_start(struct cell *cell, const struct cell_options *options, struct sr
     autoclose int self = open(options->self, O_RDONLY | O_CLOEXEC);
     autoclose int args = pack_words(words, err);
     autoclose int real_stderr = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
-    int pair[2], pipe_fds[2];
+    int pair[2], pipe_fds[2], leash_fds[2];
     if (args < 0)
         return -1;
     if (self < 0)
@@ -245,6 +257,10 @@ int bwrap_start(struct cell *cell, const struct cell_options *options, struct sr
     }
     cell->sock = pair[0];
     autoclose int theirs = pair[1];
+    if (pipe2(leash_fds, O_CLOEXEC) != 0)
+        return srt_err_set(err, "pipe: %s%s", strerror(errno), remedy_for_limit(errno));
+    autoclose int leash = leash_fds[0];
+    cell->leash = leash_fds[1];
     if (pipe2(pipe_fds, O_CLOEXEC) != 0)
         return srt_err_set(err, "pipe: %s%s", strerror(errno), remedy_for_limit(errno));
     autoclose int complaints = pipe_fds[0], complain = pipe_fds[1];
@@ -254,12 +270,14 @@ int bwrap_start(struct cell *cell, const struct cell_options *options, struct sr
     if (cell->pid < 0)
         return srt_err_set(err, "fork: %s%s", strerror(errno), remedy_for_limit(errno));
     if (cell->pid == 0) {
-        struct child_fds fds = {theirs, complain, args, self, real_stderr};
+        struct child_fds fds = {theirs, leash, complain, args, self, real_stderr};
         become_bwrap(options, &fds);
     }
     close(steal_fd(&theirs));
     close(steal_fd(&complain));
     int result = cell_await(cell, err);
+    if (result == 0)
+        put_on_leash(leash, cell->pid);
     if (result < 0)
         explain_failure(complaints, options->bwrap, err);
     return result == 0 ? 0 : -1;

@@ -67,8 +67,10 @@ static void forget(struct cell *cell)
 
 int cell_start(struct cell *cell, const struct cell_options *options, struct srt_err *err)
 {
-    *cell = (struct cell){
-        .sock = -1, .listener = -1, .inside = {.mount_ns = -1, .net_ns = -1, .host_proc = -1}};
+    *cell = (struct cell){.sock = -1,
+                          .leash = -1,
+                          .listener = -1,
+                          .inside = {.mount_ns = -1, .net_ns = -1, .host_proc = -1}};
     cell->inside.host_proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (!options->bwrap_only && !options->weaker_proc) {
         if (spaces_start(cell, options, err) == 0)

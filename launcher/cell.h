@@ -19,6 +19,7 @@ struct cell {
     pid_t pid;    /* our child: process 1 itself, or the bubblewrap that waits for it; 0 = none */
     bool direct;  /* process 1 itself */
     int sock;     /* to the last stage */
+    int leash;    /* its end, as at our death, kills bubblewrap; -1 = there is none */
     int listener; /* 127.0.0.1:3128 inside; -1 = taken */
     struct inside inside;
 };

@@ -654,7 +654,7 @@ static int run(struct launch *launch)
         fail("%s", landlock_missing());
     if (options.weaker_proc)
         fail("warning: enableWeakerNestedSandbox shows the processes of the host in /proc");
-    struct cell cell = {.sock = -1};
+    struct cell cell = {.sock = -1, .leash = -1};
     struct egress egress = {.listener = -1, .connection = -1};
     int status = begin_way_out(launch, &egress);
     if (status == 0)

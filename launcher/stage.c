@@ -462,12 +462,13 @@ static _Noreturn void watch(int sock, pid_t command, const struct stage_job *job
 }
 
 /* Standard error has carried bubblewrap's complaints until now. */
-static int take_streams(const char *words)
+static int take_streams(const char *words, int *leash)
 {
     int sock, real_stderr;
     char closed[4];
-    if (sscanf(words, "%d,%d,%3[01]", &sock, &real_stderr, closed) != 3 || strlen(closed) != 3 ||
-        dup2(real_stderr, STDERR_FILENO) < 0 || fcntl(sock, F_SETFD, FD_CLOEXEC) != 0)
+    if (sscanf(words, "%d,%d,%d,%3[01]", &sock, leash, &real_stderr, closed) != 4 ||
+        strlen(closed) != 3 || dup2(real_stderr, STDERR_FILENO) < 0 ||
+        fcntl(sock, F_SETFD, FD_CLOEXEC) != 0)
         _exit(FAILED);
     for (int fd = 0; fd < 3; fd++)
         if (closed[fd] == '1')
@@ -500,11 +501,19 @@ _Noreturn void stage_run(int sock)
     watch(sock, command, &job);
 }
 
+static bool close_all_but(int first, int second)
+{
+    int low = first < second ? first : second, high = first < second ? second : first;
+    return (low == 3 || syscall(SYS_close_range, 3, low - 1, 0) == 0) &&
+           (high == low + 1 || syscall(SYS_close_range, low + 1, high - 1, 0) == 0) &&
+           syscall(SYS_close_range, high + 1, ~0u, 0) == 0;
+}
+
 _Noreturn void stage_main(const char *words)
 {
-    int sock = take_streams(words);
-    if ((sock > 3 && syscall(SYS_close_range, 3, sock - 1, 0) != 0) ||
-        syscall(SYS_close_range, sock + 1, ~0u, 0) != 0)
+    int leash; /* is only held (launcher/bwrap.c) */
+    int sock = take_streams(words, &leash);
+    if (!close_all_but(sock, leash))
         fail(sock, "descriptors of the caller cannot be closed");
     stage_run(sock);
 }

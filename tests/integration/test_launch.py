@@ -597,6 +597,20 @@ class Life(Launch):
             process.wait()
             self.assertTrue(until(lambda: not alive(m)), f"after {delay}")
 
+    def test_N25_a_sandbox_that_is_stopped_ends_with_its_launcher(self):
+        for more in ({}, {"bwrapPath": "/usr/bin/bwrap"}):
+            self.more = more
+            m = self.marker()
+            process = self.start("/bin/sh", "-c", f"sleep {m} & echo up; wait")
+            self.assertEqual(process.stdout.readline(), "up\n")
+            inside = [pid for pid in descendants(process.pid) if comm(pid) in ("srt-launch", "sh")]
+            for pid in inside:
+                os.kill(pid, signal.SIGSTOP)
+            self.assertTrue(until(lambda: "T" in state(inside[0])))
+            process.kill()
+            process.wait()
+            self.assertTrue(until(lambda: not alive(m)), more)
+
     def test_kill_before_the_gateway_has_answered_starts_nothing(self):
         gateway = FakeGateway(os.path.join(self.top, "g"), None)
         self.addCleanup(gateway.close)
