@@ -71,8 +71,29 @@ static const char *write_key(const char *entry)
                : "filesystem.allowWrite";
 }
 
+/* What does without a lasting change to the configuration of a repository. */
+static const char *config_hint(const char *entry)
+{
+    static const struct {
+        const char *key, *hint;
+    } rows[] = {
+        {"remote.", "git fetch and git push take an address in place of a remote's name; ask the "
+                    "user to add a remote that stays, or for filesystem.allowGitConfig"},
+        {"user.", "for commits made here use git -c user.name=NAME -c user.email=ADDRESS; ask the "
+                  "user to set what stays, or for filesystem.allowGitConfig"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (begins(entry, rows[i].key))
+            return rows[i].hint;
+    return "git -c KEY=VALUE sets it for one command; ask the user to make the change that stays, "
+           "or for filesystem.allowGitConfig";
+}
+
 static const char *write_hint(const char *entry)
 {
+    static const char config[] = "protected: git configuration: ";
+    if (begins(entry, config))
+        return config_hint(entry + sizeof(config) - 1);
     if (begins(entry, "protected: git") && strstr(entry, "config") != NULL)
         return "git configuration runs programs outside; ask the user to make the change, or for "
                "filesystem.allowGitConfig";

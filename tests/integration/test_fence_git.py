@@ -1,4 +1,5 @@
 """git inside the fence: what it does works, and nothing that git outside would run or obey comes to be."""
+import json
 import os
 import subprocess
 import unittest
@@ -421,6 +422,19 @@ class Door(Git):
                          "core.repositoryformatversion 0\ncore.filemode true\ncore.bare false\ncore.logallrefupdates true\n"
                          f"remote.origin.url {self.work}/up\nremote.origin.fetch +refs/heads/*:refs/remotes/origin/*\n")
         self.assertIn("protected: git configuration: remote.o.url)", result.stderr)
+
+    def test_what_an_old_repository_does_not_take_has_another_way(self):
+        """The hint of a refusal names what git does without a change that stays, and that works."""
+        self.repository("up")
+        self.repository("old")
+        result = self.run_in("/bin/sh", "-c", "cd old; for k in remote.o.url user.name core.pager; do git config $k x; done;"
+                             "unset GIT_AUTHOR_NAME; git fetch -q ../up master && git -c user.name=me -c user.email=m@x -c core.pager=cat commit -q --allow-empty -m m;"
+                             "git push -q ../up HEAD:refs/heads/more && git log --format=%an -1",
+                             options=("--violations", os.path.join(self.top, "v")))
+        self.assertEqual(self.assertRan(result).stdout, "me\n")
+        with open(os.path.join(self.top, "v")) as file:
+            hints = [json.loads(line)["hint"] for line in file]
+        self.assertEqual([text in hint for text, hint in zip(("take an address", "git -c user.name=", "git -c KEY=VALUE"), hints)], [True] * 3, hints)
 
     def test_other_programs_get_no_door(self):
         self.repository("old")
