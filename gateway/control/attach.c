@@ -1,7 +1,6 @@
 #include "control/attach.h"
 
 #include "control/desk.h"
-#include "control/foreign.h"
 #include "control/granting.h"
 #include "control/handover.h"
 #include "control/launch.h"
@@ -10,6 +9,7 @@
 #include "control/terms.h"
 #include "record/log.h"
 #include "srt/cleanup.h"
+#include "transport/foreign.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -2,6 +2,7 @@
 
 #include "srt/cleanup.h"
 #include "srt/must.h"
+#include "transport/foreign.h"
 #include "transport/stream.h"
 
 #include <assert.h>
@@ -21,6 +22,7 @@ struct listener {
     atomic_uint users;
     struct config_address bound;
     char *path, *group; /* bound.path is `path` */
+    bool foreign;       /* somebody else made it, and may have it still */
     bool inherited;
     uint32_t mode;
     uint16_t asked_port;
@@ -174,35 +176,44 @@ struct listener *listener_open(const struct config_listen *config, struct srt_er
 
 /* ---- both ---- */
 
-struct listener *listener_adopt(int fd, struct srt_err *err)
+/* False with `err`. */
+static bool is_usable(int fd, struct srt_err *err)
 {
-    autoclose int taken = fd;
-    stream_unlinger(taken);
-    int listening = 0, type = 0;
+    int listening = 0, type = 0, domain = 0;
     socklen_t len = sizeof(listening);
-    if (getsockopt(taken, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) != 0 || !listening) {
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) != 0 || !listening) {
         srt_err_set(err, "the descriptor is not a listening socket");
-        return NULL;
+        return false;
     }
     len = sizeof(type);
-    if (getsockopt(taken, SOL_SOCKET, SO_TYPE, &type, &len) != 0 || type != SOCK_STREAM) {
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) != 0 || type != SOCK_STREAM) {
         srt_err_set(err, "the descriptor is not a stream socket");
-        return NULL;
+        return false;
     }
-    int domain = 0;
     len = sizeof(domain);
-    if (getsockopt(taken, SOL_SOCKET, SO_DOMAIN, &domain, &len) != 0 ||
+    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) != 0 ||
         (domain != AF_UNIX && domain != AF_INET && domain != AF_INET6)) {
         srt_err_set(err, "the descriptor is neither a TCP nor a Unix socket");
-        return NULL;
+        return false;
     }
-    int flags = fcntl(taken, F_GETFL);
-    if (flags < 0 || fcntl(taken, F_SETFL, flags | O_NONBLOCK) != 0 ||
-        fcntl(taken, F_SETFD, FD_CLOEXEC) != 0) {
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
+        fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
         srt_err_set(err, "the descriptor cannot be used: %s", strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+struct listener *listener_adopt(int fd, struct srt_err *err)
+{
+    if (!is_usable(fd, err)) {
+        foreign_close(fd);
         return NULL;
     }
-    struct listener *listener = listener_create(steal_fd(&taken));
+    stream_unlinger(fd);
+    struct listener *listener = listener_create(fd);
+    listener->foreign = true;
     (void)read_bound(listener->fd, &listener->bound); /* a Unix socket stays without an address */
     return listener;
 }
@@ -213,6 +224,7 @@ struct listener *listener_adopt_for(int fd, const struct config_listen *config, 
     struct listener *listener = listener_adopt(fd, err);
     if (listener == NULL)
         return NULL;
+    listener->foreign = false; /* from systemd, or from our predecessor */
     listener->asked_port = config->address.port;
     if (config->address.path == NULL)
         return listener;
@@ -272,24 +284,14 @@ struct listener *listener_take(struct listener *listener)
     return listener;
 }
 
-/* A launcher has its listener, too, and may have made a connection of it whose bytes nobody takes;
- * if that was told to linger, the last close() would wait (socket(7)). */
-static void close_at_once(int fd)
-{
-    int listening = 0;
-    socklen_t len = sizeof(listening);
-    const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
-    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) == 0 && !listening)
-        (void)connect(fd, &nobody, sizeof(nobody)); /* ends it, and forgets what is unsent */
-    stream_unlinger(fd);
-    close(fd);
-}
-
 void listener_release(struct listener *listener)
 {
     if (listener == NULL || atomic_fetch_sub(&listener->users, 1) != 1)
         return;
-    close_at_once(listener->fd);
+    if (listener->foreign)
+        foreign_close(listener->fd);
+    else
+        close(listener->fd);
     free(listener->path);
     free(listener->group);
     free(listener);

@@ -1,0 +1,55 @@
+#include "transport/foreign.h"
+
+#include "transport/stream.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { WAITING_MAX = 64 };
+
+static atomic_int waiting;
+
+/* As long as the sender leaves it at that, close() does not wait, and the thread is gone at once.
+ * A connection ends, and forgets what is unsent. None of this waits for a file system. */
+static void unburden(int fd)
+{
+    int domain, listening = 0;
+    socklen_t len = sizeof(domain), listening_len = sizeof(listening);
+    const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) != 0 ||
+        (domain != AF_INET && domain != AF_INET6))
+        return;
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &listening_len) == 0 && !listening)
+        (void)connect(fd, &nobody, sizeof(nobody));
+    stream_unlinger(fd);
+}
+
+static void *close_and_end(void *arg)
+{
+    close((int)(intptr_t)arg);
+    atomic_fetch_sub(&waiting, 1);
+    return NULL;
+}
+
+void foreign_close(int fd)
+{
+    pthread_t thread;
+    pthread_attr_t attributes;
+    unburden(fd);
+    if (pthread_attr_init(&attributes) != 0)
+        return;
+    (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    (void)pthread_attr_setstacksize(&attributes, 256 << 10);
+    atomic_fetch_add(&waiting, 1);
+    if (pthread_create(&thread, &attributes, close_and_end, (void *)(intptr_t)fd) != 0)
+        atomic_fetch_sub(&waiting, 1);
+    (void)pthread_attr_destroy(&attributes);
+}
+
+bool foreign_is_busy(void)
+{
+    return atomic_load(&waiting) >= WAITING_MAX;
+}
