@@ -33,6 +33,29 @@ static bool is_bounded(struct document *document, struct str text)
     return false;
 }
 
+static bool is_escaped(struct str text, size_t at)
+{
+    size_t backslashes = 0;
+    while (backslashes < at && text.p[at - 1 - backslashes] == '\\')
+        backslashes++;
+    return backslashes % 2 == 1;
+}
+
+/* The parser says where a key that stands twice ends; what counts is where it begins. */
+static unsigned column_of(const json_error_t *error, struct str text)
+{
+    unsigned column = error->column > 0 ? (unsigned)error->column : 1;
+    size_t begin = error->position > 0 ? (size_t)error->position - 1 : 0;
+    if (json_error_code(error) != json_error_duplicate_key || begin >= text.len)
+        return column;
+    while (begin-- > 0 && column > 1) {
+        column -= ((unsigned char)text.p[begin] & 0xc0) != 0x80; /* not inside a character */
+        if (text.p[begin] == '"' && !is_escaped(text, begin))
+            break;
+    }
+    return column;
+}
+
 /* NULL and a fault where it cannot be. */
 static json_t *parse(struct document *document, struct str text)
 {
@@ -48,12 +71,11 @@ static json_t *parse(struct document *document, struct str text)
     if (!is_bounded(document, text))
         return NULL;
     json_error_t error;
-    json_t *json = json_loadb(text.p, text.len, JSON_REJECT_DUPLICATES, &error);
+    json_t *json = json_loadb(text.p, text.len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
     if (json == NULL) {
         bool nul = json_error_code(&error) == json_error_null_character;
         FAULT_IN_TEXT(
-            document, error.line > 0 ? (unsigned)error.line : 1,
-            error.column > 0 ? (unsigned)error.column : 1, "%s%s",
+            document, error.line > 0 ? (unsigned)error.line : 1, column_of(&error, text), "%s%s",
             nul ? "" : "is not valid JSON: ", nul ? "a string holds a NUL character" : error.text);
         return NULL;
     }

@@ -524,7 +524,7 @@ struct settings *settings_read(const char *path, struct faults *faults)
     size_t len;
     struct srt_err err;
     if (file_read(path, SETTINGS_BYTES_MAX, &bytes, &len, NULL, &err) != 0) {
-        faults_add(faults, FAULT_ERROR, (struct place){.file = path}, "%s", err.text);
+        faults_add(faults, FAULT_ERROR, (struct place){path, 1, 1}, "%s", err.text);
         return NULL;
     }
     return settings_read_text(path, (struct str){bytes, len}, faults);
@@ -541,6 +541,20 @@ bool settings_network_read(struct settings_network *out, const char *source, str
         return true;
     settings_network_free(out);
     return false;
+}
+
+struct place settings_place(const struct settings *settings, struct str setting)
+{
+    const struct settings_list *const lists[] = {&settings->network.allowed_domains,
+                                                 &settings->network.denied_domains,
+                                                 &settings->network.denied_resolved_addresses};
+    struct place place = {.file = settings->file};
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+        for (size_t j = 0; j < lists[i]->count; j++)
+            if (str_eq(str_of(lists[i]->items[j].setting), setting))
+                place = (struct place){settings->file, lists[i]->items[j].line,
+                                       lists[i]->items[j].column};
+    return place;
 }
 
 static void text_free(struct settings_text *text)

@@ -91,6 +91,9 @@ struct settings *settings_read_text(const char *file_name, struct str text, stru
 /* What `srt` does without a file: no network, no writes, reads unrestricted. */
 struct settings *settings_default(void);
 void settings_free(struct settings *settings);
+/* Where an entry of the `network` lists stands, by its path; the file as a whole where there is no
+ * such entry. */
+struct place settings_place(const struct settings *settings, struct str setting);
 
 /* Only a `network` object, as it comes over the attach connection or as one line of --control-fd
  * (there a complete settings object: use settings_read_text). */

@@ -328,9 +328,15 @@ int egress_attach(struct egress *egress, const char *network_json, int listener,
     return attach(egress, err);
 }
 
-const json_t *egress_places(const struct egress *egress, const char *list)
+const json_t *egress_list(const struct egress *egress, const char *list)
 {
     return json_object_get(egress->attached_frame, list);
+}
+
+const char *egress_policy(const struct egress *egress)
+{
+    const char *policy = json_string_value(json_object_get(egress->attached_frame, "policy"));
+    return policy != NULL ? policy : "";
 }
 
 int egress_update(struct egress *egress, uint64_t serial, const char *network_json,

@@ -47,9 +47,13 @@ int egress_begin(struct egress *egress, const struct egress_options *options, st
 int egress_attach(struct egress *egress, const char *network_json, int listener,
                   struct srt_err *err);
 
-/* The places that the gateway wants kept out of the sandbox's reach, by the name of their list
- * ("hide", "protect"): an array of strings, or NULL. Lives until the next attach. */
-const json_t *egress_places(const struct egress *egress, const char *list);
+/* What the gateway's answer to the attach message lists: the places that it wants kept out of the
+ * sandbox's reach ("hide", "protect"), what it says of the settings' network ("faults" after a
+ * refusal, "warnings"): an array of strings, or NULL. Lives until the next attach. */
+const json_t *egress_list(const struct egress *egress, const char *list);
+
+/* The policy that the gateway took the sandbox under. */
+const char *egress_policy(const struct egress *egress);
 
 /* After the connection was lost: one try, -1 when it has to be tried again later. A private gateway
  * is started anew a few times; after that the sandbox has no way out. */

@@ -20,6 +20,7 @@
 #include "launcher/streams.h"
 #include "launcher/supervise.h"
 #include "launcher/syscalls.h"
+#include "srt/attach.h"
 #include "srt/cleanup.h"
 
 #include <assert.h>
@@ -62,13 +63,26 @@ struct launch {
     char **argv;
 };
 
+__attribute__((format(printf, 1, 0))) static void say_list(const char *format, va_list args)
+{
+    fputs("srt-launch: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+}
+
+__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say_list(format, args);
+    va_end(args);
+}
+
 __attribute__((format(printf, 1, 2))) static int fail(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    fputs("srt-launch: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    say_list(format, args);
     va_end(args);
     return EXIT_FAILED;
 }
@@ -100,6 +114,13 @@ static char *find_self(void)
     return len > 0 ? strndup(path, (size_t)len) : NULL;
 }
 
+static int refuse_settings(const struct launch *launch)
+{
+    return fail(
+        "%s: the settings are refused; nothing was run and no other settings are used instead",
+        launch->settings_path);
+}
+
 static int read_settings(struct launch *launch)
 {
     struct faults faults = {0};
@@ -109,8 +130,10 @@ static int read_settings(struct launch *launch)
     else if (launch->home != NULL)
         launch->settings_path = path_join(launch->home, ".srt-settings.json");
 
+    /* A link that leads nowhere is there: somebody meant it to be settings. */
+    struct stat st;
     if (named == NULL && (launch->settings_path == NULL ||
-                          (access(launch->settings_path, F_OK) != 0 && errno == ENOENT)))
+                          (lstat(launch->settings_path, &st) != 0 && errno == ENOENT)))
         launch->settings = settings_default();
     else
         launch->settings = settings_read(launch->settings_path, &faults);
@@ -118,8 +141,7 @@ static int read_settings(struct launch *launch)
     if (!good || launch->options.verbose)
         faults_print(&faults, stderr);
     if (!good)
-        fail("%s: the settings are refused; nothing was run and no other settings are used instead",
-             launch->settings_path);
+        refuse_settings(launch);
     faults_free(&faults);
     return good ? 0 : -1;
 }
@@ -173,8 +195,8 @@ static int check_sockets(const struct launch *launch)
     for (size_t i = 0; i < settings->network.allow_unix_sockets.count; i++)
         for (size_t j = 0; j < sizeof(engines) / sizeof(engines[0]); j++)
             if (strstr(settings->network.allow_unix_sockets.items[i].text, engines[j]) != NULL)
-                fail("warning: %s: whoever may talk to %s can do anything on this machine",
-                     settings->network.allow_unix_sockets.items[i].setting, engines[j]);
+                say("warning: %s: whoever may talk to %s can do anything on this machine",
+                    settings->network.allow_unix_sockets.items[i].setting, engines[j]);
     return 0;
 }
 
@@ -520,6 +542,59 @@ static int begin_way_out(const struct launch *launch, struct egress *egress)
     return egress_begin(egress, &options, &err) == 0 ? 0 : fail("%s", err.text);
 }
 
+/* The patterns of the settings are the gateway's to judge; where they stand is ours to say. */
+static size_t tell_of_network(const struct launch *launch, const struct egress *egress,
+                              const char *list, enum fault_level level)
+{
+    struct faults faults = {0};
+    const json_t *texts = egress_list(egress, list);
+    for (size_t i = 0; i < json_array_size(texts); i++) {
+        const char *text = json_string_value(json_array_get(texts, i));
+        const char *end = text != NULL ? strstr(text, ": ") : NULL;
+        if (end != NULL)
+            faults_add(&faults, level,
+                       settings_place(launch->settings, (struct str){text, (size_t)(end - text)}),
+                       "%s", text);
+    }
+    faults_print(&faults, stderr);
+    size_t count = faults.count;
+    faults_free(&faults);
+    return count;
+}
+
+static int refused_by_gateway(const struct launch *launch, const struct egress *egress,
+                              const char *why)
+{
+    if (tell_of_network(launch, egress, "faults", FAULT_ERROR) == 0)
+        return fail("%s", why);
+    return refuse_settings(launch);
+}
+
+/* For --verbose. Faults and warnings are said where they are found; --dry-run lists the rest. */
+static void tell_what_is_done(const struct launch *launch, const struct egress *egress)
+{
+    size_t acts[FENCE_PIN + 1] = {0};
+    for (size_t i = 0; i < launch->plan.count; i++)
+        acts[launch->plan.steps[i].act]++;
+    if (launch->settings->file != NULL)
+        say("settings: %s", launch->settings->file);
+    else
+        say("settings: none, so nothing is reached and hardly anything can be written to");
+    say("files: %zu places writable, %zu read-only in them, %zu hidden, %zu visible in those; "
+        "--dry-run lists them",
+        acts[FENCE_WRITABLE], acts[FENCE_READONLY], acts[FENCE_HIDDEN], acts[FENCE_VISIBLE]);
+    say("temporary files: %s", launch->tmpdir);
+    if (!launch->way_out)
+        say("way out: none");
+    else if (launch->gateway_socket == NULL)
+        say("way out: 127.0.0.1:%d, to a gateway of this run alone, %s", ATTACH_PORT,
+            launch->gateway_program);
+    else
+        say("way out: 127.0.0.1:%d, to the gateway at unix:%s under its policy %s, as %s",
+            ATTACH_PORT, launch->gateway_socket, egress_policy(egress), launch->name);
+    tell_of_network(launch, egress, "warnings", FAULT_WARNING);
+}
+
 /* Only the gateway knows where its files and sockets are. */
 static int guard_gateway(struct launch *launch, const struct egress *egress)
 {
@@ -529,7 +604,7 @@ static int guard_gateway(struct launch *launch, const struct egress *egress)
     } rows[] = {{"hide", FENCE_HIDE_SECRET}, {"protect", FENCE_DENY_WRITE}};
     struct srt_err err;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        const json_t *places = egress_places(egress, rows[i].list);
+        const json_t *places = egress_list(egress, rows[i].list);
         for (size_t j = 0; j < json_array_size(places); j++) {
             const char *path = json_string_value(json_array_get(places, j));
             if (path == NULL || path[0] != '/')
@@ -567,9 +642,11 @@ static int run_inside(struct launch *launch, struct cell *cell, struct egress *e
     if (!launch->way_out)
         close(listener);
     else if (egress_attach(egress, network, listener, &err) != 0)
-        return fail("%s", err.text);
+        return refused_by_gateway(launch, egress, err.text);
     else if (guard_gateway(launch, egress) != 0)
         return EXIT_FAILED;
+    if (launch->options.verbose)
+        tell_what_is_done(launch, egress);
     if (publish_start(&launch->options.publish, &cell->inside, &err) != 0 ||
         streams_reopen(&launch->streams, &cell->inside, &err) != 0)
         return fail("%s", err.text);
@@ -621,10 +698,12 @@ static int run_inside(struct launch *launch, struct cell *cell, struct egress *e
     struct timespec started;
     clock_gettime(CLOCK_REALTIME, &started);
     int status = supervise_run(&supervise, job_fd);
+    if (launch->options.verbose)
+        say("ended with status %d", status);
     uint64_t before = violations.total;
     if (!afterwards_report(&launch->fence, started, &violations))
-        fail("warning: the writable directories are too large to be searched for new protected "
-             "names");
+        say("warning: the writable directories are too large to be searched for new protected "
+            "names");
     /* What a command leaves behind for others to run is said even when it succeeded. */
     if ((status != 0 || violations.total > before) && launch->violations_fd < 0)
         violations_summary(&violations, stderr);
@@ -651,9 +730,9 @@ static int run(struct launch *launch)
                                    .verbose = launch->options.verbose};
     memcpy(options.closed_streams, launch->closed_streams, sizeof(options.closed_streams));
     if (options.verbose && landlock_missing() != NULL)
-        fail("%s", landlock_missing());
+        say("%s", landlock_missing());
     if (options.weaker_proc)
-        fail("warning: enableWeakerNestedSandbox shows the processes of the host in /proc");
+        say("warning: enableWeakerNestedSandbox shows the processes of the host in /proc");
     struct cell cell = {.sock = -1, .leash = -1};
     struct egress egress = {.listener = -1, .connection = -1};
     int status = begin_way_out(launch, &egress);

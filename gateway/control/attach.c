@@ -100,6 +100,7 @@ void launch_free(struct launch *launch)
     free(launch->client);
     free(launch->policy);
     free(launch->next_network);
+    faults_free(&launch->said);
     free(launch);
 }
 
@@ -234,14 +235,31 @@ static struct json begin_message(const char *type)
     return message;
 }
 
+static void write_said(const struct launch *launch, struct json *message, const char *key,
+                       enum fault_level level)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < launch->said.count; i++) {
+        if (launch->said.items[i].level != level)
+            continue;
+        if (count++ == 0)
+            json_array_open(message, key);
+        json_text(message, NULL, str_of(launch->said.items[i].text));
+    }
+    if (count > 0)
+        json_array_close(message);
+}
+
 /* ---- refusing ---- */
 
 static bool refuse(struct launch *launch, const char *why)
 {
     struct json message = begin_message("refused");
     json_text(&message, "message", str_of(why));
-    log_line("a launcher (uid %" PRIu32 ", pid %" PRId32 ") was refused: %s", launch->uid,
-             launch->pid, why);
+    write_said(launch, &message, "faults", FAULT_ERROR);
+    if (!launch->private) /* whose launcher has the same standard error */
+        log_line("a launcher (uid %" PRIu32 ", pid %" PRId32 ") was refused: %s", launch->uid,
+                 launch->pid, why);
     forget_input(launch);
     launch_move_to(launch, LAUNCH_REFUSED);
     ev_timer_stop(launch->server->gateway->loop, &launch->deadline);
@@ -341,8 +359,8 @@ static int make_sandbox(struct launch *launch, const struct attach_message *mess
                                          &config.policy, &config.client, err) != 0)
         return -1;
     launch->asks = message->asks;
-    if (terms_narrowing(launch->private, launch->asks, message->network, &config.narrowing, err) !=
-        0)
+    if (terms_narrowing(launch->private, launch->asks, message->network, &config.narrowing,
+                        &launch->said, err) != 0)
         return -1;
     if (adopt_listeners(launch, message, &config, err) != 0) {
         for (size_t i = 0; i < config.listener_count; i++)
@@ -377,6 +395,7 @@ static bool attach(struct launch *launch, const struct attach_message *message)
     json_text(&answer, "policy", str_of(launch->policy));
     json_number(&answer, "generation", (int64_t)launch->server->gateway->snapshot->generation);
     places_write(launch->server->gateway, &answer);
+    write_said(launch, &answer, "warnings", FAULT_WARNING);
     return send_message(launch, &answer);
 }
 
@@ -418,7 +437,11 @@ static bool update(struct launch *launch, const struct attach_message *message)
     struct policy *narrowing;
     if (launch->state != LAUNCH_ATTACHED)
         return give_up(launch, "an update before the attach message");
-    if (terms_narrowing(launch->private, launch->asks, message->network, &narrowing, &err) != 0)
+    struct faults ignored = {0};
+    int result = terms_narrowing(launch->private, launch->asks, message->network, &narrowing,
+                                 &ignored, &err);
+    faults_free(&ignored);
+    if (result != 0)
         return reject(launch, message->serial, err.text);
     launch->serial = message->serial;
     launch->next_network = copy(message->network);

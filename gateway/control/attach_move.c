@@ -249,7 +249,8 @@ static int take_network(struct launch *launch, int fd, struct srt_err *err)
         return srt_err_set(err, "what narrows it cannot be read");
     autofree char *text = must(strndup(network.data, network.len));
     json_free(&network);
-    const int result = terms_narrowing(false, launch->asks, text, &launch->narrowing, err);
+    const int result =
+        terms_narrowing(false, launch->asks, text, &launch->narrowing, &launch->said, err);
     launch->narrowed = launch->narrowing;
     return result;
 }
@@ -371,7 +372,8 @@ void attach_narrow(struct attach_server *server, const char *sandbox, struct str
     struct policy *narrowing = NULL;
     struct srt_err err;
     autofree char *text = network.len > 0 ? strndup(network.p, network.len) : NULL;
-    if (launch != NULL && terms_narrowing(false, launch->asks, text, &narrowing, &err) == 0) {
+    if (launch != NULL &&
+        terms_narrowing(false, launch->asks, text, &narrowing, &launch->said, &err) == 0) {
         launch->serial = serial;
         launch->narrowed = NULL; /* it is the other process that knows */
         sandbox_update(launch->sandbox, narrowing, on_narrowed, launch);

@@ -51,7 +51,8 @@ struct launch {
 
     struct sandbox *sandbox;
     char *name, *client, *policy;
-    bool asks;                                        /* it has somebody who answers */
+    bool asks;          /* it has somebody who answers */
+    struct faults said; /* about its `network`, for the answer to its attach message */
     struct listener *listeners[ATTACH_MAX_LISTENERS]; /* a count of each */
     size_t listener_count;
     uint64_t cookies[ATTACH_MAX_LISTENERS]; /* of its listeners, as the kernel numbers sockets */

@@ -113,24 +113,52 @@ static int settle_parent(bool private, struct settings_parent *parent, struct sr
     return 0;
 }
 
+static const char *setting_at(const struct settings_network *network, const struct fault *fault)
+{
+    const struct settings_list *const lists[] = {
+        &network->allowed_domains, &network->denied_domains, &network->denied_resolved_addresses};
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+        for (size_t j = 0; j < lists[i]->count; j++)
+            if (lists[i]->items[j].line == fault->line &&
+                lists[i]->items[j].column == fault->column)
+                return lists[i]->items[j].setting;
+    return NULL;
+}
+
+/* A launcher knows its settings by their paths; the places are those of what it sent. It looks
+ * through the lists once for each fault, so there are few. */
+static void name_settings(const struct settings_network *network, const struct faults *all,
+                          enum fault_level level, struct faults *named)
+{
+    for (size_t i = 0; i < all->count && named->count < TERMS_FAULTS_MAX; i++) {
+        const struct fault *fault = &all->items[i];
+        if (fault->level != level)
+            continue;
+        const char *setting = setting_at(network, fault);
+        faults_add(named, fault->level, (struct place){.file = fault->file}, "%s%s%s",
+                   setting != NULL ? setting : "", setting != NULL ? ": " : "", fault->text);
+    }
+}
+
 int terms_narrowing(bool private, bool asks, const char *json, struct policy **out,
-                    struct srt_err *err)
+                    struct faults *named, struct srt_err *err)
 {
     struct settings_network network = {0};
     struct faults faults = {0};
+    int result = 0;
     *out = NULL;
     if (json == NULL && !private)
         return 0;
-    int result = 0;
-    if (json != NULL && !settings_network_read(&network, "network", str_of(json), &faults))
-        result = first_faults(&faults, err);
-    else
+    bool good = json == NULL || settings_network_read(&network, "network", str_of(json), &faults);
+    if (good)
         result = settle_parent(private, &network.parent, err);
     network.asks = asks;
-    if (result == 0) {
+    if (good && result == 0)
         *out = policy_compile_settings(&network, NULL, "network", &faults);
-        result = *out == NULL ? first_faults(&faults, err) : 0;
-    }
+    name_settings(&network, &faults, FAULT_ERROR, named);
+    name_settings(&network, &faults, FAULT_WARNING, named);
+    if (*out == NULL && result == 0)
+        result = first_faults(named, err);
     settings_network_free(&network);
     faults_free(&faults);
     return result;

@@ -7,6 +7,7 @@
 #ifndef CONTROL_TERMS_H
 #define CONTROL_TERMS_H
 
+#include "config/fault.h"
 #include "record/json.h"
 #include "session/snapshot.h"
 #include "srt/err.h"
@@ -19,9 +20,11 @@ int terms_policy(const struct snapshot *snapshot, uint32_t uid, const char *want
 
 /* The settings' network lists (JSON; NULL: none) as a policy of their own; `*out` NULL: they narrow
  * nothing. In a private gateway they are all there is, so no lists allow nothing. `asks`: what they
- * leave open is a question. */
+ * leave open is a question. `faults`: the first TERMS_FAULTS_MAX faults and warnings, each text
+ * beginning with the setting's path ("network.allowedDomains[0]: ..."); `err` has what fits. */
+enum { TERMS_FAULTS_MAX = 20 };
 int terms_narrowing(bool private, bool asks, const char *json, struct policy **out,
-                    struct srt_err *err);
+                    struct faults *faults, struct srt_err *err);
 
 /* The lists again that terms_narrowing() has made `policy` of, for another process: a JSON object.
  * They are written when it is needed, rather than kept for every sandbox. */

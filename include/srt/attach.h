@@ -26,8 +26,11 @@
  *             "hide":["/etc/gw/gateway.ini", ...],"protect":["/etc/gw/conf.d", ...]}
  *            absolute names of what the gateway lives on, both optional: a launcher keeps the sandbox
  *            from reading and changing the former (configuration, secrets, audit log, control and
- *            admin sockets) and from changing the latter (rule lists, directories of includes)
- *   refused  {"type":"refused","message":"..."}                    and the connection is closed
+ *            admin sockets) and from changing the latter (rule lists, directories of includes);
+ *            optional "warnings":[TEXT, ...] about `network`
+ *   refused  {"type":"refused","message":"..."}                    and the connection is closed;
+ *            optional "faults":[TEXT, ...], those of `network`. These texts and the warnings begin
+ *            with the path of the setting they are about: "network.allowedDomains[0]: ..."
  *   updated  {"type":"updated","serial":N,"generation":8}          the narrowing is in force everywhere
  *   rejected {"type":"rejected","serial":N,"message":"..."}        nothing changed, the sandbox lives on
  *            answers every update whose serial can be read; what else is no message of this page ends

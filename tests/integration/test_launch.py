@@ -184,8 +184,29 @@ class CommandLine(Launch):
                 f.write(text)
             result = self.run_plain("-s", path, "touch", "ran")
             self.assertEqual(result.returncode, 125, text)
-            self.assertRegex(result.stderr, re.escape(path) + r":\d+:\d+|" + re.escape(path) + ":")
+            self.assertRegex(result.stderr, "^" + re.escape(path) + r":\d+:\d+: ")
+        os.chmod(path, 0)
+        for unreadable in (path, self.top):
+            result = self.run_plain("-s", unreadable, "touch", "ran")
+            self.assertEqual(result.returncode, 125)
+            self.assertRegex(result.stderr, "^" + re.escape(unreadable) + r":1:1: ")
         self.assertEqual(os.listdir(self.work), [])
+
+    def test_default_settings_that_lead_nowhere_are_not_absent_ones(self):
+        self.assertRan(self.run_plain("--egress", "none", "true"))
+        os.symlink("gone", os.path.join(self.home, ".srt-settings.json"))
+        result = self.run_plain("--egress", "none", "touch", "ran")
+        self.assertEqual(result.returncode, 125)
+        self.assertIn(".srt-settings.json:1:1: No such file or directory", result.stderr)
+        self.assertIn("no other settings are used instead", result.stderr)
+
+    def test_verbose_says_what_is_done(self):
+        self.filesystem["denyRead"] = ["hidden"]
+        result = self.assertRan(self.run_in("sh", "-c", "exit 3", options=("-v",)), 3)
+        for text in ("settings: " + self.top, "1 places writable", "temporary files: ", "way out: none",
+                     "ended with status 3"):
+            self.assertIn(text, result.stderr)
+        self.assertEqual(result.stdout, "")
 
     def test_U10_without_bwrap_nothing_runs(self):
         result = self.run_in("/usr/bin/touch", "ran", env=self.environment(PATH="/nonexistent"))
@@ -1057,6 +1078,26 @@ class WayOut(Launch):
             self.assertEqual(result.returncode, status, result.stderr)
             self.assertIn(text, result.stdout)
         self.assertIn("evil.test:22", result.stderr)
+
+    def test_patterns_at_fault_have_a_place(self):
+        if not hasattr(self, "gateway"):
+            self.skipTest("no gateway was built")
+        path = os.path.join(self.top, "settings.json")
+        with open(path, "w") as f:
+            f.write('{"network": {\n  "allowedDomains": ["good.test",\n    "*.com", "a b"],\n'
+                    '  "deniedDomains": ["http://x/"]}}\n')
+        result = self.run_plain("-s", path, "touch", "ran")
+        self.assertEqual(result.returncode, 125)
+        places = [line.split(" rule ")[0] for line in result.stderr.splitlines()[:-1]]
+        self.assertEqual(places, [f"{path}:3:5: network.allowedDomains[1]:", f"{path}:3:14: network.allowedDomains[2]:",
+                                  f"{path}:4:21: network.deniedDomains[0]:"], result.stderr)
+        self.assertIn("no other settings are used instead", result.stderr)
+        self.assertEqual(os.listdir(self.work), [])
+        with open(path, "w") as f:
+            f.write('{"network": {"allowedDomains": ["*.github.io"]}}\n')
+        self.assertEqual(self.assertRan(self.run_plain("-s", path, "true")).stderr, "")
+        result = self.assertRan(self.run_plain("-v", "-s", path, "true"))
+        self.assertIn(f"{path}:1:33: warning: network.allowedDomains[0]: rule `*.github.io`", result.stderr)
 
 
 both(globals(), CommandLine, Inside, Life, Terminal, WayOut)

@@ -171,13 +171,13 @@ static void what_is_not_json_is_refused_with_its_place(void **state)
         {"\xef\xbb\xbf{}",
          "s.json:1:1: starts with a byte order mark; save it as UTF-8 without one"},
         {"{\n  \"network\": {},\n  \"network\": {}\n}",
-         "s.json:3:11: is not valid JSON: duplicate object key near '\"network\"'"},
+         "s.json:3:3: is not valid JSON: duplicate object key near '\"network\"'"},
         {"{\"network\": {\"allowedDomains\": [\"a\"],\n \"allowedDomains\": []}}",
-         "s.json:2:17: is not valid JSON: duplicate object key near '\"allowedDomains\"'"},
+         "s.json:2:2: is not valid JSON: duplicate object key near '\"allowedDomains\"'"},
         {"{\"a\": 1,}", "s.json:1:9: is not valid JSON: string or '}' expected near '}'"},
         {"{} x", "s.json:1:4: is not valid JSON: end of file expected near 'x'"},
         {"{}\n{}", "s.json:2:1: is not valid JSON: end of file expected near '{'"},
-        {"// c\n{}", "s.json:1:1: is not valid JSON: '[' or '{' expected near '/'"},
+        {"// c\n{}", "s.json:1:1: is not valid JSON: invalid token near '/'"},
         {"{\"bwrapPath\": 1e400}",
          "s.json:1:19: is not valid JSON: real number overflow near '1e400'"},
         {"{\"bwrapPath\": 99999999999999999999}",
@@ -191,7 +191,12 @@ static void what_is_not_json_is_refused_with_its_place(void **state)
          "s.json:2:5: is not valid JSON: ':' expected near '}'"},
         {"{\"bwrapPath\": NaN}", "s.json:1:17: is not valid JSON: invalid token near 'NaN'"},
         {"[]", "s.json:1:1: the whole must be an object, not an array"},
-        {"null", "s.json:1:4: is not valid JSON: '[' or '{' expected near 'null'"},
+        {"{\"\": 1, \"\": 2}", "s.json:1:9: is not valid JSON: duplicate object key near '\"\"'"},
+        {"{\"\u00e4\\\"\": 1, \"\u00e4\\\"\": 2}",
+         "s.json:1:12: is not valid JSON: duplicate object key near '\"\u00e4\\\"\"'"},
+        {"null", "s.json:1:1: the whole must be an object, not null"},
+        {" \"x\"", "s.json:1:2: the whole must be an object, not a string"},
+        {"3", "s.json:1:1: the whole must be an object, not a number"},
         {"{", "s.json:1:1: is not valid JSON: string or '}' expected near end of file"},
     };
     REFUSE(rows);
@@ -415,9 +420,9 @@ static void files_that_cannot_be_settings_are_refused(void **state)
     fclose(fopen("empty", "w"));
 
     static const struct row rows[] = {
-        {"missing", "missing: No such file or directory"},
-        {"fifo", "fifo: is not a regular file"},
-        {".", ".: is a directory"},
+        {"missing", "missing:1:1: No such file or directory"},
+        {"fifo", "fifo:1:1: is not a regular file"},
+        {".", ".:1:1: is a directory"},
         {"empty", "empty:1:1: is empty; no settings at all are {}"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -428,8 +433,9 @@ static void files_that_cannot_be_settings_are_refused(void **state)
     /* Also for root, to whom the kernel would give it. */
     struct faults faults = {0};
     assert_null(settings_read("sealed", &faults));
-    assert_string_equal(said(&faults), geteuid() == 0 ? "sealed: nobody has permission to read it"
-                                                      : "sealed: Permission denied");
+    assert_string_equal(said(&faults), geteuid() == 0
+                                           ? "sealed:1:1: nobody has permission to read it"
+                                           : "sealed:1:1: Permission denied");
     assert_int_equal(chmod("sealed", 0400), 0);
     struct settings *settings = settings_read("sealed", &faults);
     assert_non_null(settings);

@@ -11,9 +11,11 @@
 static struct policy *read_lists(const char *json, bool asks)
 {
     struct policy *policy = NULL;
+    struct faults faults = {0};
     struct srt_err err = {0};
-    if (terms_narrowing(false, asks, json, &policy, &err) != 0)
+    if (terms_narrowing(false, asks, json, &policy, &faults, &err) != 0)
         fail_msg("%s", err.text);
+    faults_free(&faults);
     assert_non_null(policy);
     return policy;
 }
