@@ -185,6 +185,17 @@ static size_t entry_cost(const struct entry *entry)
     return cost_of(entry->len + entry->squid_len);
 }
 
+/* Given up while it was in its batch; compact() leaves it out. */
+static void entry_drop(struct entry *entry)
+{
+    entry->len = SIZE_MAX;
+}
+
+static bool entry_is_dropped(const struct entry *entry)
+{
+    return entry->len == SIZE_MAX;
+}
+
 /* One lock for as many as there are. */
 static void tell(struct audit *audit, struct entry *entries, size_t count, bool go)
 {
@@ -298,9 +309,14 @@ static void count_lines(struct audit *audit, size_t end)
  * answers. */
 static void finish_lines(struct audit *audit)
 {
+    const struct entry *entries = audit->batch.entries;
     size_t end = audit->finished, cost = 0;
-    for (; end < audit->batch.count && audit->ends[end] <= audit->sent; end++)
-        cost += entry_cost(&audit->batch.entries[end]);
+    for (; end < audit->batch.count && audit->ends[end] <= audit->sent; end++) {
+        /* Behind half a line that was finished; in squid's format it may have no bytes to miss. */
+        if (entry_is_dropped(&entries[end]))
+            break;
+        cost += entry_cost(&entries[end]);
+    }
     atomic_fetch_sub(&audit->queued, cost);
     if (end == audit->finished)
         return;
@@ -360,7 +376,7 @@ static void give_up(struct audit *audit, struct entry *entry)
     tell(audit, entry, 1, !audit->required);
     atomic_fetch_sub(&audit->queued, entry_cost(entry));
     atomic_fetch_add(&audit->lost, 1);
-    entry->len = SIZE_MAX; /* dropped; compact() leaves it out */
+    entry_drop(entry);
 }
 
 /* The log cannot be written: nobody is to wait for that. With audit-required, records of requests
@@ -383,7 +399,7 @@ static void compact(struct batch *batch, size_t from)
 {
     size_t kept = 0;
     for (size_t i = from; i < batch->count; i++)
-        if (batch->entries[i].len != SIZE_MAX)
+        if (!entry_is_dropped(&batch->entries[i]))
             batch->entries[kept++] = batch->entries[i];
     batch->count = kept;
     if (kept == 0)
@@ -496,6 +512,8 @@ static bool write_batch(struct audit *audit)
             release_waiters(audit, &audit->batch, audit->finished + torn);
             if (!torn)
                 break;
+            /* Its line is going to be whole, but nobody knows when. */
+            tell(audit, &audit->batch.entries[audit->finished], 1, !audit->required);
             if (!pause_failing(audit, pause_ms, &close_deadline)) {
                 end_turn(audit);
                 return false;

@@ -570,6 +570,84 @@ static void in_the_squid_format_readers_get_json(void **state)
     assert_null(fgets(line, sizeof(line), file));
 }
 
+/* Five requests whose records wait behind half a line that a stopped reader's pipe has of a sixth.
+ */
+static void behind_half_a_line(const struct place *place, bool required)
+{
+    enum { WAITERS = 5, LONG = 3000, BEFORE = 2 };
+    struct srt_err err;
+    struct audit_config config = {
+        .path = place->log, .required = required, .squid = true, .queue_bytes = 32 << 10};
+    assert_int_equal(mkfifo(place->log, 0600), 0);
+    autoclose int reader = open(place->log, O_RDONLY | O_NONBLOCK);
+    assert_true(reader >= 0);
+    assert_true(fcntl(reader, F_SETPIPE_SZ, 4096) >= 4096);
+    struct audit *audit = audit_open(&config, &err);
+    assert_non_null(audit);
+    struct str last = STR_NULL;
+    audit_observe(audit, note_line, &last);
+
+    char line[LONG];
+    memset(line, 'x', sizeof(line) - 1);
+    line[sizeof(line) - 1] = '\n';
+    struct waiter torn, waiters[WAITERS];
+    sem_init(&torn.told, 0, 0);
+    for (int i = 0; i < BEFORE; i++)
+        assert_true(audit_submit_request(audit, STR("\"kind\":\"close\""),
+                                         (struct str){line, sizeof(line)},
+                                         i == 1 ? on_written : NULL, &torn, 1));
+    for (size_t i = 0; i < WAITERS; i++) {
+        sem_init(&waiters[i].told, 0, 0);
+        assert_true(audit_submit_request(audit, STR("\"kind\":\"decision\""), STR_NULL, on_written,
+                                         &waiters[i], 1));
+    }
+    audit_wake(audit);
+
+    /* Nobody waits for the reader, whose line it may be. */
+    while (sem_wait(&torn.told) != 0)
+        ;
+    assert_int_equal(torn.go, !required);
+    for (size_t i = 0; i < WAITERS; i++) {
+        while (sem_wait(&waiters[i].told) != 0)
+            ;
+        assert_int_equal(waiters[i].go, !required);
+    }
+
+    /* It comes back: every line is whole, and there is room for the smallest record and for one
+     * that nearly fills the queue. */
+    char buffer[8192];
+    size_t read_bytes = 0, newlines = 0;
+    const uint64_t written = BEFORE + (required ? 1 : WAITERS); /* 1: of what was lost */
+    while (audit_count(audit) < written || newlines < BEFORE + (size_t)required) {
+        ssize_t n = read(reader, buffer, sizeof(buffer));
+        for (ssize_t i = 0; i < n; i++)
+            newlines += buffer[i] == '\n';
+        read_bytes += n > 0 ? (size_t)n : 0;
+    }
+    assert_true(read_bytes >= BEFORE * sizeof(line));
+    assert_int_equal(audit_lost(audit), required ? WAITERS : 0);
+    submit(audit, "\"kind\":\"close\"");
+    while (audit_count(audit) < written + 1)
+        sched_yield();
+    char fields[31 << 10];
+    memset(fields, ' ', sizeof(fields));
+    memcpy(fields, "\"kind\":\"close\"", 14);
+    assert_true(audit_submit(audit, (struct str){fields, sizeof(fields)}, NULL, NULL, 0));
+    audit_observe(audit, NULL, NULL);
+    audit_close(audit);
+    free((void *)(uintptr_t)last.p);
+}
+
+static void what_waits_behind_half_a_line_is_refused_and_forgotten(void **state)
+{
+    behind_half_a_line(*state, true);
+}
+
+static void what_waits_behind_half_a_line_goes_on_where_the_log_is_not_required(void **state)
+{
+    behind_half_a_line(*state, false);
+}
+
 static void two_that_write_one_log_count_as_one(void **state)
 {
     enum { ROUNDS = 2000 };
@@ -650,6 +728,8 @@ int main(void)
         CASE(closing_a_stuck_log_ends),
         CASE(nobody_is_told_after_muting),
         CASE(an_observer_sees_whole_lines),
+        CASE(what_waits_behind_half_a_line_is_refused_and_forgotten),
+        CASE(what_waits_behind_half_a_line_goes_on_where_the_log_is_not_required),
         CASE(two_that_write_one_log_count_as_one),
         CASE(a_number_that_is_no_counter_is_refused),
         CASE(whoever_reopens_nothing_is_not_kept_busy),
