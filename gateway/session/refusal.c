@@ -4,6 +4,7 @@
 #include "session/session.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <stdio.h>
 
 enum { TEXT_MAX = 1024 };
@@ -125,14 +126,28 @@ static void append_json(struct session *session, bool bodiless, struct buf *out)
         buf_append(out, (struct str){json->data, json->len});
 }
 
+/* A rule's reason or a module's words may have control bytes, and this may go to a terminal. */
+static void append_line(struct buf *out, const char *text)
+{
+    const size_t len = strlen(text);
+    char *room = buf_room(out, len + 1);
+    for (size_t i = 0; i < len; i++)
+        room[i] = iscntrl((unsigned char)text[i]) ? '?' : text[i];
+    room[len] = '\n';
+    buf_added(out, len + 1);
+}
+
 static void append_text(const struct request *request, bool bodiless, struct buf *out)
 {
     const char *next_step = request_next_step(request);
     buf_append(out, STR("Content-Type: text/plain; charset=utf-8\r\n"));
     http_write_length(out, strlen(request->message) + strlen(next_step) + strlen(request->id) + 3);
     buf_append(out, STR("\r\n"));
-    if (!bodiless)
-        BUF_JOIN(out, request->message, "\n", next_step, "\n", request->id, "\n");
+    if (bodiless)
+        return;
+    append_line(out, request->message);
+    append_line(out, next_step);
+    append_line(out, request->id);
 }
 
 static void append_retry_after(struct buf *out, const struct request *request)

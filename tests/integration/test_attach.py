@@ -2,6 +2,7 @@
 
 import ctypes
 import fcntl
+import json
 import os
 import socket
 import struct
@@ -91,6 +92,20 @@ class Attaching(AttachCase):
         self.assertEqual(launcher.connect(self.good.authority)[1].status, 200)
         self.assertEqual(launcher.connect(self.other.authority)[1].status, 403)
         self.assertEqual(launcher.connect("elsewhere.test:443")[1].status, 403)
+
+    def test_a_reason_is_no_way_to_a_terminal(self):
+        self.lab()
+        launcher = self.launcher()
+        launcher.attach(network={"allowedDomains": [], "deniedDomains": ["good.test"],
+                                 "deniedDomainReasons": {"good.test": "tab\tbell\a\x1b[2Jdel\x7f\nzwölf\rend"}})
+        client = launcher.client()
+        client.request(f"GET http://{self.good.authority}/ HTTP/1.1", [("Accept", "text/plain")])
+        response = client.response()
+        self.assertEqual(response.status, 403)
+        self.assertIn("tab?bell??[2Jdel??zwölf?end".encode(), response.body)
+        self.assertEqual(response.body.count(b"\n"), 3)
+        client.request(f"GET http://{self.good.authority}/ HTTP/1.1", ())
+        self.assertIn("\a\x1b[2Jdel", json.loads(client.response().body)["message"])
 
     def test_an_update_is_in_force_when_it_is_answered(self):
         self.lab()
