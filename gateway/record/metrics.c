@@ -4,6 +4,7 @@
 #include "srt/cleanup.h"
 
 #include <dirent.h>
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <sys/resource.h>
@@ -50,7 +51,8 @@ void metrics_sample(struct json *out, const char *name, const struct metrics_lab
     if (floor(value) == value && fabs(value) < 1e15)
         snprintf(number, sizeof(number), " %" PRId64 "\n", (int64_t)value);
     else
-        snprintf(number, sizeof(number), " %.9g\n", value);
+        snprintf(number, sizeof(number), " %.*g\n", DBL_DIG,
+                 value); /* times are 10 digits before the point */
     put_text(out, number);
 }
 

@@ -33,6 +33,10 @@ static void large_counts_are_written_in_full(void **state)
     struct json out = {0};
     metrics_sample(&out, "x", NULL, 123456789012345.);
     is(&out, "x 123456789012345\n");
+    metrics_sample(&out, "x", NULL, 1796014874.25);
+    is(&out, "x 1796014874.25\n");
+    metrics_sample(&out, "x", NULL, 0.000102);
+    is(&out, "x 0.000102\n");
 }
 
 static void a_histogram_counts_up_to_each_bound(void **state)
