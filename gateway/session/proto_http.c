@@ -219,7 +219,7 @@ static void write_forward(struct session *session, const struct http_request *he
         if (field->hop_by_hop || http_is_own(field->name) || is_credential(field->name))
             continue;
         /* An HTTP/1.0 client does not know the interim answer (RFC 9110 10.1.1). */
-        if (str_ieq(field->name, STR("Expect")) && !head->expect_continue)
+        if (head->minor == 0 && str_ieq(field->name, STR("Expect")))
             continue;
         if (options && str_ieq(field->name, STR("Max-Forwards")))
             append_max_forwards(out, field->value);
@@ -419,7 +419,7 @@ static bool can_go_on(const struct session *session)
     if (http->connect)
         return session->client.in.len == 0 &&
                (outcome == OUTCOME_AUTH_REQUIRED || outcome == OUTCOME_AUTH_FAILED);
-    if (session->request.http_status == 400)
+    if (outcome == OUTCOME_BAD_REQUEST)
         return false;
     if (http->body.done)
         return true;

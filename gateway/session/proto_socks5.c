@@ -102,7 +102,6 @@ static enum proto_result read_login(struct session *session)
 
 static enum proto_result refuse_command(struct session *session, struct socks5_request *asked)
 {
-    struct request *request = &session->request;
     if (!asked->type_is_known) {
         session->socks5.reply = 8;
         return session_refuse_request(session, OUTCOME_BAD_REQUEST, 0, "unknown address type");
@@ -110,9 +109,8 @@ static enum proto_result refuse_command(struct session *session, struct socks5_r
     if (asked->command != SOCKS5_CONNECT)
         return session_refuse_request(session, OUTCOME_UNSUPPORTED, 0,
                                       "only the SOCKS5 command CONNECT is supported");
-    if (asked->host.p != NULL) {
-        request_set_host_text(request, asked->host, asked->port);
-    }
+    if (asked->host.p != NULL)
+        request_set_host_text(&session->request, asked->host, asked->port);
     return session_refuse_request(session, OUTCOME_BAD_REQUEST, 0, asked->why);
 }
 
@@ -130,12 +128,11 @@ static enum proto_result read_command(struct session *session)
     }
     session_begin_request(session, FRONT_SOCKS5);
     enum proto_result result = PROTO_REQUEST;
-    if (!asked.type_is_known || asked.command != SOCKS5_CONNECT || !asked.target_is_valid) {
-        result = refuse_command(session, &asked);
-    } else {
-        session->request.has_target = true;
+    session->request.has_target = asked.target_is_valid;
+    if (asked.target_is_valid)
         session->request.target = asked.target;
-    }
+    if (asked.command != SOCKS5_CONNECT || !asked.target_is_valid)
+        result = refuse_command(session, &asked);
     buf_take(&session->client.in, used);
     return result;
 }

@@ -153,7 +153,7 @@ class Requests(HttpCase):
                     if chunks.startswith("0000") and response.status == 200:
                         self.assertEqual(self.good.requests[-1].body, b"abc")
                         continue  # leading zeros have one meaning only
-                    self.assertEqual(response.status, 400, response)
+                    self.assertEqual((response.status, response.get("Connection")), (400, "close"), response)
                     self.assertEqual(len(self.good.requests), before)
 
     def test_H10_odd_chunks_of_a_response_never_look_complete(self):
@@ -393,6 +393,14 @@ class Responses(HttpCase):
             client.request(f"PUT {self.url}/refuse HTTP/1.1", headers)
             response = client.response(interim=True)
             self.assertEqual((response.status, response.body), (401, b"no"))
+
+    def test_other_expectations_are_the_origins_business(self):
+        self.lab()
+        for version, seen in (("1.1", ["magic"]), ("1.0", [])):
+            with self.gw.client() as client:
+                client.request(f"PUT {self.url}/ HTTP/{version}", [("Expect", "magic")], body="x")
+                self.assertEqual(client.response().status, 200)
+            self.assertEqual(self.good.requests[-1].all("Expect"), seen)
 
     def test_H34_heads_that_are_none_become_502(self):
         heads = [b"HTTP/1.1 200 OK\r\nno colon\r\nContent-Length: 2\r\n\r\nno",

@@ -107,6 +107,7 @@ class Socks(SocksCase):
                 client = self.gw.client()
                 self.assertEqual(client.socks("good.test", self.good.port, how=how, command=command)[0], 7)
                 client.expect_eof()
+            self.gw.decision("good.test", port=self.good.port, reason="unsupported", verdict="deny", number=5)
             for kind in (0, 2, 5, 255):
                 client = self.gw.client()
                 getattr(client, how)(b"\x05\x01\x00" + bytes([5, 1, 0, kind]) + b"\x00" * 30)
