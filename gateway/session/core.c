@@ -185,6 +185,11 @@ static void answer_errand(struct errand **errand)
     errand_answer(answered);
 }
 
+bool worker_answers_last(const struct worker *worker)
+{
+    return worker->retiring || worker->draining;
+}
+
 void worker_check_drained(struct worker *worker)
 {
     if (worker->empty != NULL && LIST_EMPTY(&worker->sessions))

@@ -143,7 +143,7 @@ struct worker {
     struct mailbox mailbox;
     struct audit *audit;
     bool trace, draining;
-    bool retiring; /* every door is retired, and an answer is the last of its connection */
+    bool retiring; /* every door is retired */
     bool hurrying; /* retiring, and nobody is waited for that has nothing to ask */
 
     struct tenure *tenure;   /* in force */
@@ -208,6 +208,8 @@ void worker_cut(struct worker *worker, enum close_cause cause,
 void worker_make_id(struct worker *worker, char out[REQUEST_ID_LEN + 1]);
 /* For the histograms of the metrics. */
 void worker_count_time(struct worker *worker, enum timing timing, bool refused, int64_t took_ns);
+/* Whether an answer that begins now is the last of its connection. */
+bool worker_answers_last(const struct worker *worker);
 /* To be called whenever a session ended or became idle. */
 void worker_check_drained(struct worker *worker);
 

@@ -183,7 +183,7 @@ static void pass_head(struct session *session, const struct http_response *head)
     buf_free(&http->forward);
     http_body_begin(&http->response, head->body, head->length);
     http->response_coding = coding_for(http, head->body);
-    http->closes = !http->keep_alive || session->worker->retiring ||
+    http->closes = !http->keep_alive || worker_answers_last(session->worker) ||
                    http->response_coding == HTTP_BODY_UNTIL_CLOSE || !http->body.done;
     http->upstream_stays = head->keep_alive && head->body != HTTP_BODY_UNTIL_CLOSE;
 

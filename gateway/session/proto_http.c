@@ -260,7 +260,7 @@ static bool is_for_us(const struct http_request *head)
 
 static enum proto_result answer_options(struct session *session, const struct http_request *head)
 {
-    const bool goes_on = head->keep_alive && !session->worker->retiring;
+    const bool goes_on = head->keep_alive && !worker_answers_last(session->worker);
     buf_printf(&session->client.out,
                "HTTP/1.1 200 OK\r\nAllow: CONNECT, OPTIONS, GET, HEAD, POST, PUT, PATCH, DELETE\r\n"
                "Content-Length: 0\r\n%s\r\n",
@@ -410,9 +410,8 @@ static bool can_go_on(const struct session *session)
 {
     const struct http *http = session->http;
     const enum outcome outcome = session->request.outcome;
-    if (!http->parsed || !http->keep_alive || session->worker->retiring ||
-        outcome == OUTCOME_DRAINING || outcome == OUTCOME_OVERLOAD ||
-        outcome == OUTCOME_BAD_RESPONSE)
+    if (!http->parsed || !http->keep_alive || worker_answers_last(session->worker) ||
+        outcome == OUTCOME_OVERLOAD || outcome == OUTCOME_BAD_RESPONSE)
         return false;
     /* What follows a CONNECT was meant for a tunnel (RFC 9110 9.3.6); only a challenge, behind
      * which nothing has been sent, is worth another try on this connection. */

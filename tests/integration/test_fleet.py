@@ -9,7 +9,7 @@ import struct
 import threading
 import time
 
-from lab import Closed, LabCase, main, whole_and_dribbled
+from lab import Closed, LabCase, main, reply, whole_and_dribbled
 
 
 def basic(secret, user="any"):
@@ -310,6 +310,28 @@ class Processes(FleetCase):
         self.write("gateway.ini.second", text)
         out, err = self.tool("run", "-c", second, status=71)
         self.assertIn(gw.address(), out + err)
+
+    def test_drain_lets_an_answer_finish_and_says_that_it_is_the_last(self):
+        asked, told = threading.Event(), threading.Event()
+
+        def answer(_request):
+            asked.set()
+            told.wait(20)
+            return reply(body="whole")
+
+        good = self.origin("good.test", answer)
+        gw = self.gateway(self.config(allow=[good.authority], hosts=[good], workers=1).replace("drain-timeout = 2s", "drain-timeout = 20s"))
+        client = gw.client().request(f"GET http://{good.authority}/ HTTP/1.1")
+        asked.wait(20)
+        gw.send_signal(signal.SIGTERM)
+        while gw.get("http://evil.test/").status == 403:
+            pass
+        told.set()
+        response = client.response()
+        self.assertEqual((response.status, response.body, response.get("Connection")), (200, b"whole", "close"))
+        client.expect_eof()
+        self.assertEqual(gw.process.wait(10), 0)
+        gw.expect_end()
 
     def test_drain_lets_tunnels_finish_and_refuses_new_ones(self):
         good = self.upstream(name="good.test")
