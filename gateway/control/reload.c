@@ -48,18 +48,37 @@ static void begin_next(struct reloader *reloader);
 
 /* ---- listeners: kept where they serve what is asked, else opened ---- */
 
-static struct listener *find_kept(const struct gateway *gateway, struct listener *const *taken,
-                                  size_t taken_count, const struct config_listen *config)
+static bool is_taken(const struct reloader *reloader, const struct listener *listener)
 {
-    for (size_t i = 0; i < gateway->snapshot->config->listen_count; i++) {
-        struct listener *old = gateway->listeners[i];
-        bool used = false;
-        for (size_t j = 0; j < taken_count; j++)
-            used |= taken[j] == old;
-        if (!used && listener_serves(old, config))
-            return old;
-    }
+    for (size_t i = 0; i < reloader->next->config->listen_count; i++)
+        if (reloader->listeners[i] == listener)
+            return true;
+    return false;
+}
+
+/* The old one that does for `config`: the one of that name, or else (NULL) whichever is free. */
+static struct listener *find_kept(const struct reloader *reloader,
+                                  const struct config_listen *config, const char *name)
+{
+    const struct gateway *gateway = reloader->gateway;
+    const struct gateway_config *old = gateway->snapshot->config;
+    for (size_t i = 0; i < old->listen_count; i++)
+        if ((name == NULL || strcmp(old->listens[i].name, name) == 0) &&
+            !is_taken(reloader, gateway->listeners[i]) &&
+            listener_serves(gateway->listeners[i], config))
+            return gateway->listeners[i];
     return NULL;
+}
+
+/* Those of the same name first: several may ask for port 0, and each is to stay who it is. */
+static void keep_listeners(struct reloader *reloader)
+{
+    const struct gateway_config *config = reloader->next->config;
+    for (size_t i = 0; i < config->listen_count; i++)
+        reloader->listeners[i] = find_kept(reloader, &config->listens[i], config->listens[i].name);
+    for (size_t i = 0; i < config->listen_count; i++)
+        if (reloader->listeners[i] == NULL)
+            reloader->listeners[i] = find_kept(reloader, &config->listens[i], NULL);
 }
 
 static bool is_kept(const struct gateway *gateway, const struct listener *listener)
@@ -88,9 +107,7 @@ static void open_listeners(struct reloader *reloader)
     reloader->listeners = must(calloc(config->listen_count + 1, sizeof(struct listener *)));
     if (reloader->gateway->retired)
         return;
-    for (size_t i = 0; i < config->listen_count; i++)
-        reloader->listeners[i] =
-            find_kept(reloader->gateway, reloader->listeners, i, &config->listens[i]);
+    keep_listeners(reloader);
     for (size_t i = 0; i < config->listen_count; i++) {
         struct srt_err err;
         if (reloader->listeners[i] != NULL)

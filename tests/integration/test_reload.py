@@ -2,6 +2,7 @@
 
 import datetime
 import hashlib
+import json
 import os
 import re
 import select
@@ -187,6 +188,39 @@ class Hup(ReloadCase):
         self.assertFalse(os.path.exists(self.path("extra.sock")))
         with self.assertRaises(OSError):
             self.gw.client("extra")
+
+    def test_C13_listeners_with_any_port_stay_who_they_are(self):
+        self.server = self.upstream()
+        self.parts = {"hosts": {"a.test": self.server.address}}
+        section = "[listen {0}]\naddress = 127.0.0.1:0\npolicy = {0}\n"
+        policies = "".join(f"[policy p{n}]\ndefault = deny\ndocs = p{n}\n" for n in range(4))
+
+        def with_listeners(*names):
+            config = self.allowing("a.test", more="".join(map(section.format, names)) + policies)
+            return config.replace("admin = none", f"admin = {self.path('admin.sock')}")
+
+        def docs(listener):
+            with self.gw.client(listener) as client:
+                return json.loads(client.get("http://evil.test/").body)["docs"]
+
+        def reload(*names):
+            self.assertEqual(self.gw.reload(with_listeners(*names))["result"], "ok")
+            bound = json.loads(self.gw.operate("/status"))["listeners"]
+            self.gw.addresses.update(bound)
+            self.assertEqual([docs(name) for name in names], list(names))
+            return bound
+
+        self.gw = self.gateway(with_listeners("p1", "p2", "p3"))
+        tunnel = self.tunnel("a.test")
+        first = dict(self.gw.addresses)
+        self.assertEqual({**first, **reload("p3", "p2", "p1")}, first)
+        second = reload("p0", "p3", "p1")  # p0 may have the place of p2, and nobody else's
+        self.assertEqual([second[name] for name in ("main", "p1", "p3")], [first[name] for name in ("main", "p1", "p3")])
+        reload("p3")
+        for gone in ("p0", "p1"):
+            with self.assertRaises(OSError):
+                self.gw.client(gone)
+        tunnel.send("x").expect("x")
 
     def test_a_listener_that_cannot_be_bound_is_a_fault_and_changes_nothing(self):
         self.lab()
