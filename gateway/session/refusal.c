@@ -22,6 +22,15 @@ static void malformed_texts(const struct request *request, char *message, size_t
               server ? "The fault is at the server; try again later" : "Correct the request");
 }
 
+/* What was inside a tunnel; the name that was seen, if there is one, too. */
+static void mismatch_message(const struct request *request, char *message, size_t size)
+{
+    char target[TARGET_TEXT_MAX];
+    const char *sni = request->sni;
+    TEXT_JOIN(message, size, "in the tunnel to ", target_format(target, &request->target), ": ",
+              request->why, sni != NULL ? " (it named " : NULL, sni, sni != NULL ? ")" : NULL);
+}
+
 static void say_tried(const struct request *request, char *message, size_t size)
 {
     size_t len = strlen(message);
@@ -41,7 +50,7 @@ void refusal_texts(const struct session *session, char *message, size_t message_
     assert(request->outcome != OUTCOME_ALLOWED);
     if (via_texts(request, message, message_size, next_step, next_step_size))
         return;
-    if (request->why != NULL) {
+    if (request->why != NULL && request->outcome != OUTCOME_SNI_MISMATCH) {
         malformed_texts(request, message, message_size, next_step, next_step_size);
         return;
     }
@@ -51,7 +60,10 @@ void refusal_texts(const struct session *session, char *message, size_t message_
         TEXT_JOIN(next_step, next_step_size, "Send a complete request");
         return;
     }
-    decision_message(&request->decision, target, request->outcome, message, message_size);
+    if (request->outcome == OUTCOME_SNI_MISMATCH)
+        mismatch_message(request, message, message_size);
+    else
+        decision_message(&request->decision, target, request->outcome, message, message_size);
     say_tried(request, message, message_size);
     decision_next_step(&request->decision, target, request->outcome, next_step, next_step_size);
 }

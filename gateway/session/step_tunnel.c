@@ -52,6 +52,9 @@ enum step enter_relay(struct session *s)
     return wake_relay(s);
 }
 
+static const char hello_ended[] = "the TLS hello ends in the middle";
+static const char hello_malformed[] = "what begins like TLS is no TLS hello";
+
 /* The tunnel is open, so the client is told in the language that it has begun to speak. */
 static enum step end_tunnel(struct session *s, enum outcome outcome, const char *why, bool tls)
 {
@@ -76,14 +79,18 @@ static enum step judge_hello(struct session *s, const struct hello *hello)
     const struct question question = standing_question(s);
     s->request.first_bytes = FIRST_HELLO;
     if (hello->has_name && !hello->name_is_valid)
-        return end_tunnel(s, OUTCOME_SNI_MISMATCH, NULL, true);
+        return end_tunnel(s, OUTCOME_SNI_MISMATCH, "the server name in the TLS hello is no host name",
+                          true);
     if (hello->has_name) {
         free(s->request.sni);
         s->request.sni = request_copy_text(name_str(&hello->name));
     }
     if (chain_judge_sni(&chain, &question, &s->request.decision,
                         hello->has_name ? &hello->name : NULL) != OUTCOME_ALLOWED)
-        return end_tunnel(s, OUTCOME_SNI_MISMATCH, NULL, true);
+        return end_tunnel(s, OUTCOME_SNI_MISMATCH,
+                          hello->has_name ? "the TLS hello names a server that is not allowed there"
+                                          : "the TLS hello names no server",
+                          true);
     return STEP_RELAY;
 }
 
@@ -101,7 +108,9 @@ static enum step judge_plain(struct session *s)
     bool required;
     s->request.first_bytes = FIRST_PLAIN;
     (void)standing_reads_hello(&s->request.decision, &required);
-    return required ? end_tunnel(s, OUTCOME_SNI_MISMATCH, NULL, false) : STEP_RELAY;
+    return required
+               ? end_tunnel(s, OUTCOME_SNI_MISMATCH, "the rule wants TLS, and this is none", false)
+               : STEP_RELAY;
 }
 
 /* A server may ask for a second hello and then take its name: nothing is relayed unseen before it
@@ -115,7 +124,7 @@ static enum step watch_hello(struct session *s)
         switch (hello_watch_feed(&s->look->watch, buf_view(&client->in), &pass, &second)) {
         case HELLO_WATCH_MORE:
             if (pass == 0 && (client->eof || client->broken))
-                return end_tunnel(s, OUTCOME_SNI_MISMATCH, NULL, true);
+                return end_tunnel(s, OUTCOME_SNI_MISMATCH, hello_ended, true);
             if (pass == 0) {
                 s->began = s->began > 0 ? s->began : session_now(s);
                 return STEP_WAIT;
@@ -128,7 +137,7 @@ static enum step watch_hello(struct session *s)
         case HELLO_WATCH_OVER:
             return STEP_RELAY;
         case HELLO_WATCH_BAD:
-            return end_tunnel(s, OUTCOME_SNI_MISMATCH, NULL, true);
+            return end_tunnel(s, OUTCOME_SNI_MISMATCH, hello_malformed, true);
         }
     }
     return client->in.len == 0 && (client->eof || client->broken) ? STEP_RELAY : STEP_WAIT;
@@ -163,15 +172,15 @@ enum step wake_hello(struct session *s)
         s->began = session_now(s);
     switch (hello_parse(buf_view(&client->in), &s->look->hello, &hello)) {
     case HELLO_MORE:
-        return ended ? end_tunnel(s, OUTCOME_SNI_MISMATCH, NULL, true) : STEP_WAIT;
+        return ended ? end_tunnel(s, OUTCOME_SNI_MISMATCH, hello_ended, true) : STEP_WAIT;
     case HELLO_BAD:
-        return end_tunnel(s, OUTCOME_SNI_MISMATCH, NULL, true);
+        return end_tunnel(s, OUTCOME_SNI_MISMATCH, hello_malformed, true);
     case HELLO_NOT_TLS:
         return judge_plain(s);
     case HELLO_PARSED:
         return on_first_hello(s, &hello);
     }
-    return end_tunnel(s, OUTCOME_SNI_MISMATCH, NULL, true);
+    return end_tunnel(s, OUTCOME_SNI_MISMATCH, hello_malformed, true);
 }
 
 double hello_deadline(const struct session *s)

@@ -49,6 +49,8 @@ class HelloCase(LabCase):
         self.assertEqual((decision["verdict"], decision["host"], decision["front"]), ("deny", host, front))
         close = self.gw.close_record(decision["id"])
         self.assertEqual((close["cause"], close["sni"]), ("policy", sni))
+        self.assertIn(f"in the tunnel to {host}:", decision["message"])
+        self.assertEqual(f"(it named {sni})" in decision["message"], sni is not None, decision)
         allowed = self.gw.wait_for_record(
             lambda entry: entry["kind"] == "decision" and entry["id"] == decision["id"])
         self.assertEqual(allowed["verdict"], "allow")
