@@ -282,6 +282,15 @@ static int attach(struct egress *egress, struct srt_err *err)
     return result;
 }
 
+static int send_change(struct egress *egress, const struct egress_change *change,
+                       struct srt_err *err)
+{
+    json_t *frame = json_pack("{s:s, s:I}", "type", "update", "serial", (json_int_t)change->serial);
+    int result = send_frame(egress->connection, frame, change->network_json, -1, err);
+    json_decref(frame);
+    return result;
+}
+
 int egress_attach_again(struct egress *egress, struct srt_err *err)
 {
     bool private = egress->options.socket_path == NULL;
@@ -300,12 +309,19 @@ int egress_attach_again(struct egress *egress, struct srt_err *err)
     }
     egress->connection =
         private ? start_private(egress, err) : connect_shared(egress->options.socket_path, err);
-    return egress->connection < 0 ? -1 : attach(egress, err);
+    if (egress->connection < 0 || attach(egress, err) != 0)
+        return -1;
+    struct egress_change *change;
+    STAILQ_FOREACH(change, &egress->changes, link)
+    if (send_change(egress, change, err) != 0)
+        return -1;
+    return 0;
 }
 
 int egress_begin(struct egress *egress, const struct egress_options *options, struct srt_err *err)
 {
     *egress = (struct egress){.options = *options, .listener = -1, .connection = -1};
+    STAILQ_INIT(&egress->changes);
     if (options->socket_path != NULL)
         return 0;
     egress->connection = start_private(egress, err);
@@ -342,16 +358,29 @@ const char *egress_policy(const struct egress *egress)
 int egress_update(struct egress *egress, uint64_t serial, const char *network_json,
                   struct srt_err *err)
 {
-    char *copy = strdup(network_json);
-    assert(copy != NULL);
-    free(egress->network_json);
-    egress->network_json = copy; /* also what a gateway that comes back will be told */
-    json_t *frame = json_pack("{s:s, s:I}", "type", "update", "serial", (json_int_t)serial);
-    int result = egress->connection < 0
-                     ? srt_err_set(err, "there is no gateway at the moment")
-                     : send_frame(egress->connection, frame, network_json, -1, err);
-    json_decref(frame);
-    return result;
+    struct egress_change *change = malloc(sizeof(*change));
+    assert(change != NULL);
+    *change = (struct egress_change){.serial = serial, .network_json = strdup(network_json)};
+    assert(change->network_json != NULL);
+    STAILQ_INSERT_TAIL(&egress->changes, change, link);
+    return egress->connection < 0
+               ? srt_err_set(err, "there is no gateway at the moment; it is told when it is back")
+               : send_change(egress, change, err);
+}
+
+void egress_answered(struct egress *egress, uint64_t serial, bool in_force)
+{
+    struct egress_change *change;
+    while ((change = STAILQ_FIRST(&egress->changes)) != NULL && change->serial <= serial) {
+        STAILQ_REMOVE_HEAD(&egress->changes, link);
+        if (in_force && change->serial == serial) {
+            char *before = egress->network_json;
+            egress->network_json = change->network_json;
+            change->network_json = before;
+        }
+        free(change->network_json);
+        free(change);
+    }
 }
 
 int egress_answer(struct egress *egress, const char *id, bool approves, bool keeps,
@@ -392,6 +421,7 @@ json_t *egress_last(struct egress *egress)
 
 void egress_close(struct egress *egress)
 {
+    egress_answered(egress, UINT64_MAX, false);
     drop_connection(egress);
     if (egress->listener >= 0)
         close(egress->listener);

@@ -16,6 +16,7 @@
 
 #include <jansson.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/types.h>
 
 struct egress_options {
@@ -25,13 +26,22 @@ struct egress_options {
     bool asks; /* somebody answers what is asked */
 };
 
+/* Another narrowing, which the gateway has not answered yet. */
+struct egress_change {
+    STAILQ_ENTRY(egress_change) link;
+    uint64_t serial;
+    char *network_json;
+};
+
 struct egress {
     struct egress_options options; /* its strings outlive the egress */
-    char *network_json;            /* the one now in force, after updates */
-    int listener;                  /* -1: given up */
-    int connection;                /* -1 while there is no gateway */
-    pid_t gateway;                 /* private; 0 = none */
-    char *in;                      /* bytes of a frame that is not complete */
+    char *network_json; /* the narrowing that is in force: what any gateway is told first */
+    STAILQ_HEAD(, egress_change)
+    changes;        /* oldest first; a gateway that comes back hears them too */
+    int listener;   /* -1: given up */
+    int connection; /* -1 while there is no gateway */
+    pid_t gateway;  /* private; 0 = none */
+    char *in;       /* bytes of a frame that is not complete */
     size_t in_len, in_capacity;
     json_t *attached_frame; /* the gateway's last "attached" */
     unsigned private_starts;
@@ -65,9 +75,11 @@ json_t *egress_next(struct egress *egress, bool *lost);
 /* Another whole frame among the bytes that are here already, or NULL. */
 json_t *egress_pending(struct egress *egress);
 
-/* Replaces the narrowing while the command runs; the answer comes as a frame. */
+/* Replaces the narrowing; the answer comes as a frame, now or when there is a gateway again. */
 int egress_update(struct egress *egress, uint64_t serial, const char *network_json,
                   struct srt_err *err);
+/* The gateway has answered up to that one. One that it rejects changes nothing. */
+void egress_answered(struct egress *egress, uint64_t serial, bool in_force);
 /* To an "ask"; `keeps`: also whenever the same is asked again. */
 int egress_answer(struct egress *egress, const char *id, bool approves, bool keeps,
                   struct srt_err *err);

@@ -506,24 +506,6 @@ static int dry_run(const struct launch *launch)
     return 0;
 }
 
-/* The last complete line that is there already is the policy that the command starts with. */
-static void read_first_policy(struct control *control, char **network)
-{
-    control_fill(control);
-    for (;;) {
-        struct srt_err err;
-        char *next = control_next(control, &err);
-        if (next == NULL && err.text[0] == '\0')
-            return;
-        if (next == NULL) {
-            fail("--control-fd: %s", err.text);
-            continue;
-        }
-        free(*network);
-        *network = next;
-    }
-}
-
 static int begin_way_out(const struct launch *launch, struct egress *egress)
 {
     struct srt_err err;
@@ -635,13 +617,10 @@ static int run_inside(struct launch *launch, struct cell *cell, struct egress *e
 {
     struct srt_err err;
     struct control control = {.fd = launch->options.control_fd};
-    autofree char *network =
-        launch->settings->network_json != NULL ? strdup(launch->settings->network_json) : NULL;
-    read_first_policy(&control, &network);
     int listener = steal_fd(&cell->listener);
     if (!launch->way_out)
         close(listener);
-    else if (egress_attach(egress, network, listener, &err) != 0)
+    else if (egress_attach(egress, launch->settings->network_json, listener, &err) != 0)
         return refused_by_gateway(launch, egress, err.text);
     else if (guard_gateway(launch, egress) != 0)
         return EXIT_FAILED;

@@ -18,6 +18,7 @@
 
 enum {
     KILL_AFTER_MS = 5000, /* between TERM and the end of everything inside */
+    SETTLE_MS = 10000,    /* for a gateway to answer what --control-fd had at the start */
     RETRY_MS = 250,       /* between two tries to reach a gateway that went away */
     EXIT_FAILED = 125,
     EXIT_NOT_EXECUTABLE = 126,
@@ -287,6 +288,20 @@ static const char *member(const json_t *frame, const char *name)
     return json_string_value(json_object_get(frame, name));
 }
 
+static void on_answer(struct watch *watch, const json_t *frame, bool in_force)
+{
+    json_int_t serial = json_integer_value(json_object_get(frame, "serial"));
+    egress_answered(watch->run->egress, (uint64_t)serial, in_force);
+    const char *message = member(frame, "message");
+    if (in_force)
+        fprintf(stderr, "srt-launch: network policy %lld is in force, generation %lld\n",
+                (long long)serial,
+                (long long)json_integer_value(json_object_get(frame, "generation")));
+    else
+        fprintf(stderr, "srt-launch: network policy %lld is rejected, the one before stays: %s\n",
+                (long long)serial, message != NULL ? message : "no reason was given");
+}
+
 static void on_frame(struct watch *watch, const json_t *frame)
 {
     const char *type = member(frame, "type");
@@ -295,15 +310,8 @@ static void on_frame(struct watch *watch, const json_t *frame)
     asking_frame(watch->run->asking, frame);
     if (strcmp(type, "denial") == 0) {
         refusals_denial(watch->run->violations, frame);
-    } else if (strcmp(type, "updated") == 0) {
-        fprintf(stderr, "srt-launch: network policy %lld is in force, generation %lld\n",
-                (long long)json_integer_value(json_object_get(frame, "serial")),
-                (long long)json_integer_value(json_object_get(frame, "generation")));
-    } else if (strcmp(type, "rejected") == 0) {
-        const char *message = member(frame, "message");
-        fprintf(stderr, "srt-launch: network policy %lld is rejected, the one before stays: %s\n",
-                (long long)json_integer_value(json_object_get(frame, "serial")),
-                message != NULL ? message : "no reason was given");
+    } else if (strcmp(type, "updated") == 0 || strcmp(type, "rejected") == 0) {
+        on_answer(watch, frame, type[0] == 'u');
     }
 }
 
@@ -448,6 +456,24 @@ static void collect_last_denials(struct watch *watch)
     }
 }
 
+/* What --control-fd holds already is in force, or rejected, before the command starts. A gateway
+ * that is lost meanwhile hears it when it is back. */
+static bool settle_policy(struct watch *watch)
+{
+    const struct egress *egress = watch->run->egress;
+    on_control(watch);
+    for (int64_t end_ms = clock_ms() + SETTLE_MS;
+         egress != NULL && egress->connection >= 0 && !STAILQ_EMPTY(&egress->changes);) {
+        struct pollfd wake = {.fd = egress->connection, .events = POLLIN};
+        int64_t left = end_ms - clock_ms();
+        if (left <= 0)
+            return false;
+        if (poll(&wake, 1, (int)left) > 0)
+            on_gateway(watch);
+    }
+    return true;
+}
+
 int supervise_run(struct supervise *run, int job_fd)
 {
     struct watch watch = {
@@ -462,6 +488,12 @@ int supervise_run(struct supervise *run, int job_fd)
     if (run->job->own_group)
         tcgetattr(STDIN_FILENO, &watch.terminal);
 
+    if (!settle_policy(&watch)) {
+        say("the gateway does not answer about the policy that --control-fd holds");
+        cell_kill(run->cell);
+        cell_wait(run->cell);
+        return EXIT_FAILED;
+    }
     struct stage_message go = {.word = STAGE_GO};
     int fds[4] = {job_fd};
     size_t count = 1;

@@ -1012,7 +1012,8 @@ class WayOut(Launch):
         os.close(read)
         if gateway.seen:
             self.assertRan(result)
-            self.assertEqual(gateway.seen[0]["network"]["allowedDomains"], ["first.test"])
+            self.assertEqual([m["network"]["allowedDomains"] for m in gateway.seen], [[], ["first.test"]])
+            self.assertIn("network policy 1 is in force, generation 8", result.stderr)
 
     def test_denials_become_violations(self):
         denial = {"type": "denial", "ts": "x", "host": "evil.test", "port": 443, "front": "connect",

@@ -404,6 +404,39 @@ class Live(Launch):
         control.close()
         self.assertEqual(self.ask("get"), "200")
 
+    def test_N22_lines_that_are_there_at_the_start_are_judged_like_later_ones(self):
+        self.network["allowedDomains"] = [self.target]
+        for lines, answer, said in ((self.policy("*"), "200", "network policy 1 is rejected, the one before stays: "
+                                     "network.allowedDomains[0]: rule `*`"),
+                                    (self.policy() + self.policy("*.com"), "403", "network policy 1 is in force"),
+                                    ("{}\ngarbage\n" + self.policy(), "403", "line 2 is ignored")):
+            read, write = os.pipe()
+            os.write(write, lines.encode())
+            self.live("--control-fd", str(read), pass_fds=(read,))
+            os.close(read)
+            os.close(write)
+            self.assertEqual(self.ask("get"), answer)
+            _, err = self.process.communicate(timeout=20)
+            self.assertIn(said, err)
+
+    def test_N22_a_gateway_that_comes_back_hears_what_was_in_force(self):
+        """Not what the one before it has rejected, and also what nobody has answered."""
+        read, write = os.pipe()
+        self.addCleanup(os.close, write)
+        self.live("--control-fd", str(read), pass_fds=(read,))
+        os.close(read)
+        os.write(write, (self.policy(self.target) + self.policy("*.com")).encode())
+        self.told("network policy 2 is rejected")
+        for update, answer in (("", "200"), (self.policy(), "403")):
+            (gateway,) = self.gateways()
+            os.kill(gateway, signal.SIGSTOP)
+            os.write(write, update.encode())
+            os.kill(gateway, signal.SIGKILL)
+            self.told("the gateway is back")
+            if update:
+                self.told("network policy 3 is in force")
+            self.assertEqual(self.ask("get"), answer)
+
     def gateways(self):
         return [pid for pid in descendants(self.process.pid) if comm(pid) == "srt-gateway"]
 
