@@ -374,8 +374,10 @@ static int open_violations(struct launch *launch)
         return fail("--violations %s: the home directory is unknown", path);
     if (launch->options.dry_run || launch->options.action != OPTIONS_RUN)
         return 0;
-    launch->violations_fd =
-        open(launch->violations_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
+    const int how = O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    launch->violations_fd = open(launch->violations_path, O_WRONLY | how, 0600);
+    if (launch->violations_fd < 0 && errno == ENXIO) /* a FIFO whose reader may yet come */
+        launch->violations_fd = open(launch->violations_path, O_RDWR | how, 0600);
     if (launch->violations_fd < 0)
         return fail("--violations %s: %s", path, strerror(errno));
     return 0;
@@ -683,8 +685,11 @@ static int run_inside(struct launch *launch, struct cell *cell, struct egress *e
     if (!afterwards_report(&launch->fence, started, &violations))
         say("warning: the writable directories are too large to be searched for new protected "
             "names");
+    violations_finish(&violations);
+    if (violations.failed != 0)
+        say("warning: violations could not be written down: %s", strerror(violations.failed));
     /* What a command leaves behind for others to run is said even when it succeeded. */
-    if ((status != 0 || violations.total > before) && launch->violations_fd < 0)
+    if ((status != 0 || violations.total > before) && violations.fd < 0)
         violations_summary(&violations, stderr);
     violations_close(&violations);
     control_close(&supervise.control);

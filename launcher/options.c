@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum kind { TEXT, NUMBER_FD, PORT, SWITCH, ACTION };
 
@@ -76,6 +77,13 @@ static int set_fd(const struct row *row, const char *text, int *out, struct srt_
                            row->long_name, text);
     if (fcntl((int)number, F_GETFD) < 0)
         return srt_err_set(err, "--%s %s: there is no such open descriptor", row->long_name, text);
+    bool reads = row->offset == offsetof(struct options, control_fd);
+    int way = fcntl((int)number, F_GETFL) & (O_ACCMODE | O_PATH);
+    struct stat st;
+    if ((way != O_RDWR && way != (reads ? O_RDONLY : O_WRONLY)) ||
+        (fstat((int)number, &st) == 0 && S_ISDIR(st.st_mode)))
+        return srt_err_set(err, "--%s %s: this descriptor cannot be %s", row->long_name, text,
+                           reads ? "read" : "written to");
     *out = (int)number;
     return 0;
 }

@@ -153,6 +153,12 @@ static bool write_some(struct violations *violations, int timeout_ms)
     const char *end = memchr(violations->out, '\n', violations->out_len);
     size_t len = end != NULL ? (size_t)(end + 1 - violations->out) : violations->out_len;
     ssize_t written = write(violations->fd, violations->out, len < CHUNK ? len : CHUNK);
+    if (written < 0 && errno != EINTR && errno != EAGAIN) {
+        /* It would be tried for ever, as it stays ready. */
+        violations->failed = errno;
+        violations->fd = -1;
+        violations->out_len = 0;
+    }
     if (written < 0)
         return errno == EINTR;
     memmove(violations->out, violations->out + written, violations->out_len - (size_t)written);
@@ -274,7 +280,7 @@ void violations_summary(const struct violations *violations, FILE *out)
     fputs("</sandbox_violations>\n", out);
 }
 
-void violations_close(struct violations *violations)
+void violations_finish(struct violations *violations)
 {
     for (size_t i = 0; i < violations->seen_count; i++)
         if (violations->fd >= 0 && violations->seen[i].count > 1)
@@ -283,6 +289,10 @@ void violations_close(struct violations *violations)
     while (violations_pending(violations) && clock_ms() < end &&
            write_some(violations, (int)(end - clock_ms())))
         ;
+}
+
+void violations_close(struct violations *violations)
+{
     for (size_t i = 0; i < violations->seen_count; i++) {
         free(violations->seen[i].line);
         free(violations->seen[i].json);

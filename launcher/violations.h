@@ -4,7 +4,7 @@
  *
  * Equal violations are counted, not repeated: a JSON line at the first, and one with the count at
  * the end. What is kept is bounded. Ownership: violations_close() frees all. Thread: one; it never
- * waits for a reader before violations_close(). Failure: a line that cannot be written is lost and
+ * waits for a reader before violations_finish(). Failure: a line that cannot be written is lost and
  * the count says so.
  */
 #ifndef LAUNCHER_VIOLATIONS_H
@@ -33,6 +33,7 @@ struct violations {
     char *command;                   /* the whole command line */
     const struct settings *settings; /* ignoreViolations */
     int fd;                          /* of the JSON lines; -1 = summary only */
+    int failed;                      /* errno of the write after which it was given up; 0 = none */
     struct violations_seen {
         char *line, *json; /* `json` lacks its end: the count */
         const char *kind;
@@ -54,6 +55,8 @@ void violations_add_unlisted(struct violations *violations, uint64_t count);
 /* Whether lines wait for `fd` to be writable, and writes what it takes without waiting. */
 bool violations_pending(const struct violations *violations);
 void violations_flush(struct violations *violations);
+/* The last lines, which the reader has a little time to take. */
+void violations_finish(struct violations *violations);
 /* At most ten lines between <sandbox_violations> marks, or nothing when there was none. */
 void violations_summary(const struct violations *violations, FILE *out);
 void violations_close(struct violations *violations);

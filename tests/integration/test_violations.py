@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import resource
 import shutil
 import socket
 import subprocess
@@ -277,6 +278,43 @@ raise SystemExit(3)""")
         text = result.stderr.split("<sandbox_violations>\n")[1]
         self.assertLessEqual(len(text.splitlines()), 9)
         self.assertIn("and 993 more, and 2000 refusals that are only counted", text)
+
+    def test_where_they_cannot_be_written_they_are_told_and_cost_nothing(self):
+        """Such a descriptor is always ready: it must not be tried over and over."""
+        read, closed = os.pipe()
+        os.close(read)
+        self.addCleanup(os.close, closed)
+        for options, args in ((("--violations", "/dev/full"), {}),
+                              (("--violations-fd", str(closed)), {"pass_fds": (closed,)})):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            result = self.run_in("sh", "-c", "touch /etc/zz; sleep 2; exit 1", options=options, **args)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertIn("violations could not be written down", result.stderr)
+            self.assertIn("deny create /etc/zz", result.stderr)
+            self.assertLess(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1.5)
+
+    def test_a_pipe_in_the_tree_waits_for_no_reader(self):
+        pipe = os.path.join(self.work, "pipe")
+        os.mkfifo(pipe)
+        self.own()
+        self.assertRan(self.run_in("touch", "/etc/zz", options=("--violations", pipe), timeout=30), 1)
+        reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(reader.kill)
+        self.assertRan(self.run_in("touch", "/etc/zz", options=("--violations", pipe), timeout=30), 1)
+        out, _ = reader.communicate(timeout=30)
+        self.assertEqual(json.loads(out)["path"], "/etc/zz")
+
+    def test_descriptors_that_cannot_be_used_are_refused(self):
+        read, write = os.pipe()
+        folder = os.open(self.work, os.O_RDONLY)
+        for fd in (read, write, folder):
+            self.addCleanup(os.close, fd)
+        for option, fd, said in (("--violations-fd", read, "cannot be written to"), ("--control-fd", write, "cannot be read"),
+                                 ("--violations-fd", folder, "cannot be written to"), ("--control-fd", folder, "cannot be read")):
+            result = self.run_in("true", options=(option, str(fd)), pass_fds=(fd,))
+            self.assertEqual(result.returncode, 125)
+            self.assertIn(f"{option} {fd}: this descriptor {said}", result.stderr)
 
     def test_a_reader_who_does_not_read_holds_nobody_up(self):
         read, write = os.pipe()
