@@ -97,13 +97,13 @@ void decision_dropped(const struct decision *decision, char *out, size_t size)
 void decision_note(const struct decision *decision, const struct target *target, char *out,
                    size_t size)
 {
-    if (decision->filter == NULL)
-        decision_dropped(decision, out, size);
-    else if (decision->would == OUTCOME_ALLOWED)
+    if (decision->would != OUTCOME_ALLOWED)
+        decision_message(decision, target, decision->would, out, size);
+    else if (decision->filter != NULL)
         snprintf(out, size, "filter %s of policy %s gave no verdict and has fail = open: %s",
                  decision->filter, policy_name(decision->ruling.policy), decision->filter_reason);
     else
-        decision_message(decision, target, decision->would, out, size);
+        decision_dropped(decision, out, size);
 }
 
 /* Endings that no policy decided; %s is the target. */

@@ -19,8 +19,9 @@ void decision_next_step(const struct decision *decision, const struct target *ta
 /* "not dialled: 127.0.0.9, a loopback address, and 1 more"; empty when nothing was dropped. */
 void decision_dropped(const struct decision *decision, char *out, size_t size);
 
-/* What an admitted request's record has to say: the filter that would have denied it or that was
- * passed for want of a verdict, else the addresses that were dropped; empty when there is nothing. */
+/* What an admitted request's record has to say: the denial that report mode did not apply, else the
+ * filter that was passed for want of a verdict, else the addresses that were dropped; empty when
+ * there is nothing. */
 void decision_note(const struct decision *decision, const struct target *target, char *out,
                    size_t size);
 

@@ -147,10 +147,12 @@ static void judge(struct explain_result *result, struct snapshot *snapshot,
                          sizeof(result->message));
         decision_next_step(&result->decision, &request->target, result->verdict, result->next_step,
                            sizeof(result->next_step));
-    } else if (result->via != NULL) {
+        return;
+    }
+    decision_note(&result->decision, &request->target, result->message, sizeof(result->message));
+    if (result->message[0] == '\0' && result->via != NULL)
         snprintf(result->message, sizeof(result->message), "by the upstream proxy %s",
                  result->via->name);
-    }
 }
 
 static void print_record(const struct explain_result *result, const struct policy *policy,

@@ -155,10 +155,9 @@ bool report_admission(struct session *session, uint64_t ticket)
     assert(session->request.outcome == OUTCOME_ALLOWED);
     char message[TEXT_MAX];
     const struct request *request = &session->request;
-    if (request->decision.filter == NULL && request->via != NULL)
+    decision_note(&request->decision, &request->target, message, sizeof(message));
+    if (message[0] == '\0' && request->via != NULL)
         TEXT_JOIN(message, sizeof(message), "by the upstream proxy ", request->via);
-    else
-        decision_note(&request->decision, &request->target, message, sizeof(message));
     if (message[0] == '\0' && request->approval != NULL && request->approval->text != NULL)
         snprintf(message, sizeof(message), "%s", request->approval->text);
     write_decision(session, message[0] != '\0' ? message : NULL);

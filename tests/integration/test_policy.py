@@ -295,11 +295,18 @@ class Attributes(PolicyCase):
         self.assertEqual(gw.get(f"http://denied.test:{good.port}/").status, 200)
         decision = gw.decision("good.test")
         self.assertEqual((decision["verdict"], decision["mode"], decision["would"]), ("allow", "report", "deny"))
-        self.assertEqual(gw.decision("denied.test")["rule"], "seen")
+        self.assertRegex(decision["message"], r"^good\.test:\d+ is not on the allow list of policy main$")
+        decision = gw.decision("denied.test")
+        self.assertEqual(decision["rule"], "seen")
+        self.assertRegex(decision["message"], r"^denied\.test:\d+ is denied by rule seen of policy main$")
 
     def test_a_report_rule_reports_alone(self):
-        gw = self.gateway(allow=["*.test"], deny=["soft.test mode=report", "hard.test"])
+        gw = self.gateway(allow=["*.test", "trial.example mode=report"], deny=["soft.test mode=report reason=\"later\"", "hard.test"])
         self.assert_verdicts(gw, {"soft.test:443": "allow", "hard.test:443": "denied-by-rule"})
+        for target, word in (("soft.test:443", "later"), ("trial.example:443", "allow list")):
+            explained = json.loads(self.tool("explain", "--json", "-c", gw.config_path, target)[0])
+            self.assertEqual((explained["verdict"], explained["would"]), ("allow", "deny"))
+            self.assertIn(word, explained["message"])
 
     def test_default_ask_is_refused_as_such(self):
         gw = self.gateway(policy="default = ask", allow=["good.test"])
