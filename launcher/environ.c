@@ -161,19 +161,36 @@ static void add_java(struct env *env, bool inside)
     set(env, "JAVA_TOOL_OPTIONS", options);
 }
 
-/* The words go through a shell twice, so only a path that no shell reads twice is used. */
+/* One word of a shell command. `percent`: ssh, too, looks for its signs in it. */
+static char *shell_quote(const char *text, bool percent)
+{
+    char *out = malloc(strlen(text) * 4 + 3), *to = out;
+    assert(out != NULL);
+    *to++ = '\'';
+    for (; *text != '\0'; text++) {
+        if (*text == '\'')
+            to = stpcpy(to, "'\\'");
+        if (*text == '%' && percent)
+            *to++ = '%';
+        *to++ = *text;
+    }
+    strcpy(to, "'");
+    return out;
+}
+
+/* The program's path goes through git's shell, then through ssh, whose options are lines, then
+ * through ssh's shell. */
 static void add_git_ssh(struct env *env, const char *program)
 {
-    static const char safe[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+";
-    if (program == NULL || program[strspn(program, safe)] != '\0' ||
+    if (program == NULL || strpbrk(program, "\r\n") != NULL ||
         find(env, "GIT_SSH_COMMAND") != NULL || find(env, "GIT_SSH") != NULL)
         return;
-    autofree char *command = NULL;
-    int len =
-        asprintf(&command,
-                 "ssh -o ControlMaster=no -o ControlPath=none -o 'ProxyCommand=%s connect %%h %%p'",
-                 program);
+    autofree char *path = shell_quote(program, true);
+    autofree char *option = NULL, *command = NULL;
+    int len = asprintf(&option, "ProxyCommand=%s connect %%h %%p", path);
+    assert(len >= 0);
+    autofree char *word = shell_quote(option, false);
+    len = asprintf(&command, "ssh -o ControlMaster=no -o ControlPath=none -o %s", word);
     assert(len >= 0);
     set(env, "GIT_SSH_COMMAND", command);
 }

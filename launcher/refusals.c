@@ -97,6 +97,13 @@ static const char *write_hint(const char *entry)
     if (begins(entry, "protected: git") && strstr(entry, "config") != NULL)
         return "git configuration runs programs outside; ask the user to make the change, or for "
                "filesystem.allowGitConfig";
+    if (strcmp(entry, "protected: cannot be searched") == 0)
+        return "nobody can tell which protected names are in there; make the directory readable "
+               "before the sandbox is started";
+    if (strcmp(entry, "protected: srt-launch itself") == 0 ||
+        strcmp(entry, "protected: the gateway") == 0)
+        return "the sandbox is made of it, whatever the settings say; ask the user to make the "
+               "change";
     if (begins(entry, "protected: "))
         return "this name is protected, as something outside runs or obeys it; ask the user to "
                "make "

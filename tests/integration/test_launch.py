@@ -957,7 +957,7 @@ class WayOut(Launch):
         self.assertEqual(inside["NODE_USE_ENV_PROXY"], "1")
         self.assertEqual(inside["SANDBOX_RUNTIME"], "1")
         self.assertTrue(inside["JAVA_TOOL_OPTIONS"].startswith("-Dmine=1 -Dhttp.proxyHost=127.0.0.1 "))
-        self.assertIn("srt-launch connect %h %p", inside["GIT_SSH_COMMAND"])
+        self.assertIn("srt-launch'\\'' connect %h %p'", inside["GIT_SSH_COMMAND"])
         os.unlink(self.socket_path)
         _, result = self.attached("/usr/bin/printenv", "GIT_SSH_COMMAND", env=self.environment(GIT_SSH_COMMAND="mine"))
         self.assertEqual(result.stdout, "mine\n")

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -258,6 +259,16 @@ class Programs(Launch):
         self.assertIn("allow", result.stderr)
         env = self.environment(GIT_SSH_COMMAND="echo mine >&2; false")
         self.assertIn("mine", self.run_out("git", "ls-remote", "ssh://git@denied.test/x.git", env=env).stderr)
+        for odd in ("sp ace", "quo'te", 'dou"ble', "per%cent%h", "$HOME`id`", "back\\slash", "semi;colon #"):
+            folder = os.path.join(self.top, odd)
+            os.mkdir(folder)
+            for program in (self.launch, self.gateway):
+                shutil.copy(program, folder)
+            self.own()
+            script = "git ls-remote ssh://git@denied.test/x.git 2>&1 | grep -o 'connect: denied.test:22'"
+            result = subprocess.run([os.path.join(folder, "srt-launch"), "-s", self.settings(), "-c", script], cwd=self.work,
+                                    env=self.environment(), capture_output=True, text=True, timeout=60, **self.popen_args())
+            self.assertEqual(result.stdout, "connect: denied.test:22\n", odd + result.stderr)
 
     def test_N02_both_families_have_loopback_and_nothing_else(self):
         server = socket.create_server(("::1", 0), family=socket.AF_INET6)
