@@ -1,5 +1,6 @@
 #include "session/ending.h"
 
+#include "session/exchange.h"
 #include "session/report.h"
 #include "session/session.h"
 #include "session/spending.h"
@@ -115,6 +116,8 @@ void end_session(struct session *s)
     struct worker *worker = s->worker;
     if (s->relay.up.from != NULL)
         close_tunnel(s);
+    else if (exchange_would_look_whole(s))
+        end_client_slowly(s, true);
     end_request(s, s->cause);
     end_upstream(s);
     end_client(s);

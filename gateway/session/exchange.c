@@ -358,6 +358,21 @@ enum exchange_result exchange_turn(struct session *session)
     return result;
 }
 
+bool exchange_would_look_whole(const struct session *session)
+{
+    const struct http *http = session->http;
+    return http != NULL && http->head_passed && !http->response.done &&
+           http->response_coding == HTTP_BODY_UNTIL_CLOSE;
+}
+
+bool exchange_waits_for_client(const struct session *session)
+{
+    const struct http *http = session->http;
+    const bool waits_for_100 = http->expects && session->request.bytes_up == 0;
+    return !http->body.done && !http->body_given_up && !waits_for_100 &&
+           session->upstream.out.len == 0;
+}
+
 bool exchange_reads(const struct session *session, const struct stream *stream)
 {
     const struct http *http = session->http;

@@ -27,4 +27,10 @@ enum exchange_result exchange_turn(struct session *session);
 /* Whether a stream of it is to be watched for input. */
 bool exchange_reads(const struct session *session, const struct stream *stream);
 
+/* The end of the connection would be the end of the answer's body, which it is not yet: it has to
+ * be a reset. */
+bool exchange_would_look_whole(const struct session *session);
+/* It is the client's turn to send more of its body. */
+bool exchange_waits_for_client(const struct session *session);
+
 #endif

@@ -422,6 +422,8 @@ static bool can_go_on(const struct session *session)
         return false;
     if (http->body.done)
         return true;
+    if (outcome == OUTCOME_TIMEOUT)
+        return false;
     return !http->expects && (http->body.kind == HTTP_BODY_CHUNKED || http->body.left <= SKIP_MAX);
 }
 

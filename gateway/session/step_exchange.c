@@ -33,9 +33,7 @@ enum step wake_exchange(struct session *s)
         s->cause = s->request.outcome == OUTCOME_BAD_REQUEST ? CLOSE_CLIENT : CLOSE_ERROR;
         return STEP_REFUSE;
     case EXCHANGE_ABORTED:
-        /* Where the end of the connection is the end of the body, a FIN would make it look whole.
-         */
-        s->resets = s->http->head_passed && s->http->response_coding == HTTP_BODY_UNTIL_CLOSE;
+        s->resets = exchange_would_look_whole(s);
         return s->cause == CLOSE_CLIENT ? STEP_CLOSE : STEP_LEAVE;
     }
     return STEP_CLOSE;
@@ -65,6 +63,9 @@ enum step exchange_late(struct session *s)
     enum step next = relay_late(s);
     if (s->http->head_passed)
         return next;
-    session_refuse_request(s, OUTCOME_TIMEOUT, 504, "the server did not answer in time");
+    if (exchange_waits_for_client(s))
+        session_refuse_request(s, OUTCOME_TIMEOUT, 408, "its body was not complete in time");
+    else
+        session_refuse_request(s, OUTCOME_TIMEOUT, 504, "the server did not answer in time");
     return STEP_REFUSE;
 }

@@ -475,6 +475,52 @@ class Responses(HttpCase):
             with self.assertRaises((Closed, ConnectionResetError)):
                 client.response()
 
+    def test_a_body_that_ends_with_the_connection_never_looks_whole_when_it_is_cut(self):
+        def stall(talk):
+            talk.incoming()
+            talk.send(b"HTTP/1.1 200 OK\r\n\r\nhalf").read_all()
+
+        self.lab_upstream(stall, gateway="idle-timeout = 1s")
+
+        def begin(version):
+            client = self.gw.client()
+            client.request(f"GET {self.url}/ HTTP/{version}")
+            client.read_until(b"half")
+            return client
+
+        def deny(_client):
+            self.gw.reload(self.config(allow=["else.test"], hosts=[self.good], gateway="idle-timeout = 1s"))
+
+        for cut, cause in ((lambda client: None, "idle"), (deny, "policy")):
+            clients = [begin("1.0"), begin("1.1")]
+            cut(clients[0])
+            with self.subTest(cause=cause):
+                with self.assertRaises(ConnectionResetError):
+                    clients[0].read_all()
+                self.assertNotIn(b"0\r\n\r\n", self.rest_of(clients[1]))
+                self.gw.wait_for_record(lambda entry: entry["kind"] == "close" and entry["cause"] == cause, 2)
+
+    @staticmethod
+    def rest_of(client):
+        try:
+            return client.read_all()
+        except ConnectionResetError:
+            return client.buffer
+
+    def test_whoever_keeps_an_exchange_waiting_is_the_one_who_is_late(self):
+        self.lab_upstream(lambda talk: talk.read_all(), gateway="idle-timeout = 1s")
+        for headers, body, status in (([("Content-Length", "10")], "half", 408), ([("Transfer-Encoding", "chunked")], "4\r\nhal", 408),
+                                      ([("Content-Length", "10"), ("Expect", "100-continue")], "", 504),
+                                      ([("Content-Length", "4")], "full", 504), ([], "", 504)):
+            with self.subTest(status=status, headers=headers), self.gw.client() as client:
+                client.request(f"POST {self.url}/ HTTP/1.1", headers)
+                client.send(body)
+                response = client.response()
+                self.assert_refused(response, status, "timeout")
+                if status == 408:
+                    self.assertEqual(response.get("Connection"), "close")
+                    client.expect_eof()
+
     def test_L07_a_403_of_the_origin_is_the_origins(self):
         self.lab(reply(403, "mine"))
         response = self.gw.get(self.url + "/")
