@@ -168,18 +168,12 @@ bool node_is_full_string(struct document *document, const struct node *node)
 
 static char *member_path(const char *path, const char *key)
 {
-    char *out;
-    if (asprintf(&out, "%s%s%s", path, path[0] != '\0' ? "." : "", key) < 0)
-        abort();
-    return out;
+    return must_format("%s%s%s", path, path[0] != '\0' ? "." : "", key);
 }
 
 static char *element_path(const char *path, size_t index)
 {
-    char *out;
-    if (asprintf(&out, "%s[%zu]", path, index) < 0)
-        abort();
-    return out;
+    return must_format("%s[%zu]", path, index);
 }
 
 char *node_copy(const json_t *string)

@@ -38,13 +38,10 @@ char *fault_escape(const char *text)
 void faults_add(struct faults *faults, enum fault_level level, struct place place,
                 const char *format, ...)
 {
-    char *text = NULL;
     va_list args;
     va_start(args, format);
-    int len = vasprintf(&text, format, args);
+    char *text = must_vformat(format, args);
     va_end(args);
-    if (len < 0)
-        abort();
 
     faults->items = grow_one(faults->items, faults->count, sizeof(*faults->items));
     faults->items[faults->count++] = (struct fault){

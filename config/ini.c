@@ -72,10 +72,7 @@ const char *ini_resolve(struct ini_doc *doc, const char *file, const char *path)
 {
     const char *slash = path[0] != '/' ? strrchr(file, '/') : NULL;
     int dir_len = slash != NULL ? (int)(slash + 1 - file) : 0;
-    char *resolved;
-    if (asprintf(&resolved, "%.*s%s", dir_len, file, path) < 0)
-        abort();
-    return keep_allocated(doc, resolved);
+    return keep_allocated(doc, must_format("%.*s%s", dir_len, file, path));
 }
 
 void ini_free(struct ini_doc *doc)

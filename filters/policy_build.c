@@ -4,7 +4,6 @@
 #include "srt/must.h"
 
 #include <assert.h>
-#include <stdarg.h>
 #include <stdlib.h>
 
 static struct policy *policy_new(const char *name)
@@ -72,18 +71,6 @@ static struct origin *add_origin(struct policy *policy, char *prefix, const char
     origin->shown = (struct rule_origin){prefix, suffix, must_copy(file), inherited};
     SLIST_INSERT_HEAD(&policy->origins, origin, next);
     return origin;
-}
-
-__attribute__((format(printf, 1, 2))) static char *must_format(const char *format, ...)
-{
-    char *text;
-    va_list args;
-    va_start(args, format);
-    int len = vasprintf(&text, format, args);
-    va_end(args);
-    if (len < 0)
-        abort();
-    return text;
 }
 
 /* ---- from a configuration ---- */

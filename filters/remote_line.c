@@ -5,7 +5,6 @@
 
 #include <inttypes.h>
 #include <jansson.h>
-#include <stdarg.h>
 
 /* ASCII, since some readers of lines (node's) end one at U+2028, too. */
 enum { WRITE_FLAGS = JSON_COMPACT | JSON_ENSURE_ASCII };
@@ -121,21 +120,11 @@ char *remote_narrow_request(const char *object, unsigned fields)
     return dump(all);
 }
 
-__attribute__((format(printf, 1, 2))) static char *line_of(const char *format, ...)
-{
-    char *line = NULL;
-    va_list args;
-    va_start(args, format);
-    const int len = vasprintf(&line, format, args);
-    va_end(args);
-    return len >= 0 ? line : must(NULL);
-}
-
 char *remote_line_hello(const char *filter, unsigned worker)
 {
     char *name = dump(must(json_pack("{s:s}", "filter", filter)));
-    char *line = line_of("{\"id\":0,\"hello\":{\"protocol\":%d,\"worker\":%u,%s}\n",
-                         REMOTE_PROTOCOL, worker, name + 1);
+    char *line = must_format("{\"id\":0,\"hello\":{\"protocol\":%d,\"worker\":%u,%s}\n",
+                             REMOTE_PROTOCOL, worker, name + 1);
     free(name);
     return line;
 }
@@ -148,23 +137,23 @@ static const char *comma_before(const char *object)
 
 char *remote_line_request(uint64_t id, const char *record, uint64_t timeout_ms, const char *object)
 {
-    return line_of("{\"id\":%" PRIu64 ",\"request\":{\"record\":\"%s\",\"timeout_ms\":%" PRIu64
-                   "%s%s}\n",
-                   id, record, timeout_ms, comma_before(object), object + 1);
+    return must_format("{\"id\":%" PRIu64 ",\"request\":{\"record\":\"%s\",\"timeout_ms\":%" PRIu64
+                       "%s%s}\n",
+                       id, record, timeout_ms, comma_before(object), object + 1);
 }
 
 char *remote_line_abandon(uint64_t id)
 {
-    return line_of("{\"id\":%" PRIu64 ",\"abandon\":{}}\n", id);
+    return must_format("{\"id\":%" PRIu64 ",\"abandon\":{}}\n", id);
 }
 
 char *remote_line_end(uint64_t id, struct srt_filter_text record, const char *object,
                       uint64_t bytes_up, uint64_t bytes_down)
 {
-    return line_of("{\"id\":%" PRIu64 ",\"end\":{\"record\":\"%.*s\",\"bytes_up\":%" PRIu64
-                   ",\"bytes_down\":%" PRIu64 "%s%s}\n",
-                   id, (int)record.len, record.p, bytes_up, bytes_down, comma_before(object),
-                   object + 1);
+    return must_format("{\"id\":%" PRIu64 ",\"end\":{\"record\":\"%.*s\",\"bytes_up\":%" PRIu64
+                       ",\"bytes_down\":%" PRIu64 "%s%s}\n",
+                       id, (int)record.len, record.p, bytes_up, bytes_down, comma_before(object),
+                       object + 1);
 }
 
 /* ---- reading ---- */

@@ -5,8 +5,8 @@
 #include "launcher/tree.h"
 #include "launcher/vet.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
-#include <assert.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -119,10 +119,9 @@ static void look_at_repository(const struct look *look, const struct tree_entry 
     bool obeyed = lstat(config, &st) == 0 && !vet_found(look->fence, VET_CONFIG, config, why);
     if (!obeyed && !has_hooks(hooks))
         return;
-    autofree char *message = NULL;
-    int len = asprintf(&message, "git would take this directory for a repository and obey its %s%s",
-                       obeyed ? "configuration: " : "hooks", why);
-    assert(len >= 0);
+    autofree char *message =
+        must_format("git would take this directory for a repository and obey its %s%s",
+                    obeyed ? "configuration: " : "hooks", why);
     violations_add(look->violations,
                    &(struct violation){.kind = "file",
                                        .operation = "create",
@@ -164,10 +163,8 @@ static void look_at_unfinished(const struct look *look, const struct unfinished 
     if (len == 0 || !is_new(look, path) ||
         (len < REBASE_MAX && !row->finds(bytes, len, command, sizeof(command))))
         return;
-    autofree char *message = NULL;
-    int made =
-        asprintf(&message, "%s that was begun in the sandbox is to run: %s", row->what, command);
-    assert(made >= 0);
+    autofree char *message =
+        must_format("%s that was begun in the sandbox is to run: %s", row->what, command);
     violations_add(look->violations, &(struct violation){.kind = "file",
                                                          .operation = "create",
                                                          .path = path,
@@ -185,8 +182,7 @@ static void look_for_unfinished(const struct look *look, const struct tree_entry
         bool linked = entry->type == PATH_SYMLINK && strcmp(entry->name, row->dir) == 0;
         if (!linked && strcmp(entry->name, row->name) != 0)
             continue;
-        autofree char *dir = linked ? strdup(entry->path) : path_parent(entry->path);
-        assert(dir != NULL);
+        autofree char *dir = linked ? must_copy(entry->path) : path_parent(entry->path);
         const char *dir_name = strrchr(dir, '/') + 1;
         autofree char *path = path_join(dir, row->name);
         if (strcmp(dir_name, row->dir) == 0)

@@ -1,8 +1,8 @@
 #include "launcher/asking.h"
 
 #include "launcher/clock.h"
+#include "srt/must.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -248,8 +248,7 @@ static void add(struct asking *asking, const json_t *frame)
         send_answer(asking, id, false, false);
         return;
     }
-    struct asked *asked = calloc(1, sizeof(*asked));
-    assert(asked != NULL);
+    struct asked *asked = must(calloc(1, sizeof(*asked)));
     memcpy(asked->id, id, strlen(id) + 1);
     asking_text(frame, asked->text);
     TAILQ_INSERT_TAIL(&asking->queue, asked, link);

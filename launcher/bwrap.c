@@ -3,8 +3,8 @@
 #include "launcher/remedy.h"
 #include "launcher/stage.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -63,8 +63,7 @@ static char *search_path(void)
     for (const char *p = path;;) {
         size_t len = strcspn(p, ":");
         if (len > 0 && p[0] == '/') {
-            autofree char *dir = strndup(p, len);
-            assert(dir != NULL);
+            autofree char *dir = must(strndup(p, len));
             char *candidate = path_join(dir, "bwrap");
             if (access(candidate, X_OK) == 0)
                 return candidate;
@@ -78,7 +77,7 @@ static char *search_path(void)
 
 char *bwrap_find(const char *asked, const struct fence *fence, struct srt_err *err)
 {
-    autofree char *named = asked != NULL ? strdup(asked) : search_path();
+    autofree char *named = asked != NULL ? must_copy(asked) : search_path();
     if (named == NULL) {
         srt_err_set(
             err, "bubblewrap (bwrap) is not in PATH; install it with \"apt install bubblewrap\"");

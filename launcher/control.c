@@ -3,8 +3,8 @@
 #include "config/settings.h"
 #include "srt/attach.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -24,8 +24,7 @@ void control_fill(struct control *control)
     while (control->fd >= 0 && control->len <= ATTACH_MAX_FRAME && readable(control->fd)) {
         if (control->capacity - control->len < READ_SIZE) {
             control->capacity = control->capacity == 0 ? 2 * READ_SIZE : 2 * control->capacity;
-            control->in = realloc(control->in, control->capacity);
-            assert(control->in != NULL);
+            control->in = must(realloc(control->in, control->capacity));
         }
         ssize_t n = read(control->fd, control->in + control->len, READ_SIZE);
         if (n > 0) {
@@ -52,8 +51,7 @@ static char *judge_line(struct control *control, const char *line, size_t len, s
     } else if (settings->network_json == NULL) {
         srt_err_set(err, "line %lu is ignored: it has no \"network\" object", control->line);
     } else {
-        network = strdup(settings->network_json);
-        assert(network != NULL);
+        network = must_copy(settings->network_json);
     }
     settings_free(settings);
     faults_free(&faults);

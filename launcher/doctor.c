@@ -5,7 +5,6 @@
 #include "srt/cleanup.h"
 
 #include <arpa/inet.h>
-#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -2,8 +2,8 @@
 
 #include "srt/attach.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,11 +68,9 @@ static char *find(const struct env *env, const char *name)
 
 static void append(struct env *env, char *item)
 {
-    assert(item != NULL);
     if (env->count + 1 >= env->capacity) {
         env->capacity = env->capacity == 0 ? 64 : 2 * env->capacity;
-        env->items = reallocarray(env->items, env->capacity, sizeof(char *));
-        assert(env->items != NULL);
+        env->items = must(reallocarray(env->items, env->capacity, sizeof(char *)));
     }
     env->items[env->count++] = item;
     env->items[env->count] = NULL;
@@ -80,9 +78,7 @@ static void append(struct env *env, char *item)
 
 static void set(struct env *env, const char *name, const char *value)
 {
-    char *item = NULL;
-    int len = asprintf(&item, "%s=%s", name, value);
-    assert(len >= 0);
+    char *item = must_format("%s=%s", name, value);
     for (size_t i = 0; i < env->count; i++) {
         if (has_name(env->items[i], name)) {
             free(env->items[i]);
@@ -150,22 +146,19 @@ static bool loopback_is_inside(const struct settings *settings)
 static void add_java(struct env *env, bool inside)
 {
     const char *given = find(env, "JAVA_TOOL_OPTIONS");
-    autofree char *options = NULL;
-    int len = asprintf(&options,
-                       "%s%s-Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=" PORT_TEXT
-                       " -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=" PORT_TEXT
-                       " -Dhttp.nonProxyHosts=%s -Daether.connector.http.useSystemProperties=true",
-                       given != NULL ? given : "", given != NULL && given[0] != '\0' ? " " : "",
-                       inside ? "localhost|127.*|[::1]" : "");
-    assert(len >= 0);
+    autofree char *options =
+        must_format("%s%s-Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=" PORT_TEXT
+                    " -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=" PORT_TEXT
+                    " -Dhttp.nonProxyHosts=%s -Daether.connector.http.useSystemProperties=true",
+                    given != NULL ? given : "", given != NULL && given[0] != '\0' ? " " : "",
+                    inside ? "localhost|127.*|[::1]" : "");
     set(env, "JAVA_TOOL_OPTIONS", options);
 }
 
 /* One word of a shell command. `percent`: ssh, too, looks for its signs in it. */
 static char *shell_quote(const char *text, bool percent)
 {
-    char *out = malloc(strlen(text) * 4 + 3), *to = out;
-    assert(out != NULL);
+    char *out = must(malloc(strlen(text) * 4 + 3)), *to = out;
     *to++ = '\'';
     for (; *text != '\0'; text++) {
         if (*text == '\'')
@@ -186,12 +179,9 @@ static void add_git_ssh(struct env *env, const char *program)
         find(env, "GIT_SSH_COMMAND") != NULL || find(env, "GIT_SSH") != NULL)
         return;
     autofree char *path = shell_quote(program, true);
-    autofree char *option = NULL, *command = NULL;
-    int len = asprintf(&option, "ProxyCommand=%s connect %%h %%p", path);
-    assert(len >= 0);
+    autofree char *option = must_format("ProxyCommand=%s connect %%h %%p", path);
     autofree char *word = shell_quote(option, false);
-    len = asprintf(&command, "ssh -o ControlMaster=no -o ControlPath=none -o %s", word);
-    assert(len >= 0);
+    autofree char *command = must_format("ssh -o ControlMaster=no -o ControlPath=none -o %s", word);
     set(env, "GIT_SSH_COMMAND", command);
 }
 
@@ -214,9 +204,7 @@ static void add_safe_directories(struct env *env, const struct settings_list *li
     if (list->count > SAFE_DIRECTORIES_MAX)
         add_git_config(env, &count, "safe.directory", "*");
     for (size_t i = 0; i < list->count && list->count <= SAFE_DIRECTORIES_MAX; i++) {
-        autofree char *below = NULL;
-        int len = asprintf(&below, "%s/*", list->items[i].text);
-        assert(len >= 0);
+        autofree char *below = must_format("%s/*", list->items[i].text);
         add_git_config(env, &count, "safe.directory", list->items[i].text);
         add_git_config(env, &count, "safe.directory", below);
     }
@@ -231,7 +219,7 @@ char **environ_build(char *const *from, const struct settings *settings,
     struct env env = {0};
     for (size_t i = 0; from[i] != NULL; i++)
         if (passes(from[i], settings))
-            append(&env, strdup(from[i]));
+            append(&env, must_copy(from[i]));
     set(&env, "SANDBOX_RUNTIME", "1");
     if (options->tmpdir != NULL) {
         set(&env, "TMPDIR", options->tmpdir);

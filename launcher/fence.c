@@ -1,8 +1,8 @@
 #include "launcher/fence.h"
 
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,41 +11,34 @@ void fence_add(struct fence *fence, enum fence_verb verb, const char *path, enum
 {
     if (fence->count == fence->capacity) {
         fence->capacity = fence->capacity == 0 ? 64 : 2 * fence->capacity;
-        fence->rules = reallocarray(fence->rules, fence->capacity, sizeof(*fence->rules));
-        assert(fence->rules != NULL);
+        fence->rules = must(reallocarray(fence->rules, fence->capacity, sizeof(*fence->rules)));
     }
     struct fence_rule *rule = &fence->rules[fence->count++];
     *rule = (struct fence_rule){
-        .path = strdup(path), .type = type, .verb = verb, .setting = strdup(setting)};
-    assert(rule->path != NULL && rule->setting != NULL);
+        .path = must_copy(path), .type = type, .verb = verb, .setting = must_copy(setting)};
 }
 
 void fence_add_glob(struct fence *fence, const char *base, const char *pattern, const char *setting)
 {
-    fence->globs = reallocarray(fence->globs, fence->glob_count + 1, sizeof(*fence->globs));
-    assert(fence->globs != NULL);
+    fence->globs = must(reallocarray(fence->globs, fence->glob_count + 1, sizeof(*fence->globs)));
     struct fence_glob *glob = &fence->globs[fence->glob_count++];
-    *glob = (struct fence_glob){strdup(base), strdup(pattern), strdup(setting)};
-    assert(glob->base != NULL && glob->pattern != NULL && glob->setting != NULL);
+    *glob = (struct fence_glob){must_copy(base), must_copy(pattern), must_copy(setting)};
 }
 
 void fence_add_gitdir(struct fence *fence, const char *top, const char *dir)
 {
-    fence->gitdirs = reallocarray(fence->gitdirs, fence->gitdir_count + 1, sizeof(*fence->gitdirs));
-    assert(fence->gitdirs != NULL);
+    fence->gitdirs =
+        must(reallocarray(fence->gitdirs, fence->gitdir_count + 1, sizeof(*fence->gitdirs)));
     struct fence_gitdir *gitdir = &fence->gitdirs[fence->gitdir_count++];
-    *gitdir = (struct fence_gitdir){strdup(top), strdup(dir)};
-    assert(gitdir->top != NULL && gitdir->dir != NULL);
+    *gitdir = (struct fence_gitdir){must_copy(top), must_copy(dir)};
 }
 
 void fence_add_missing(struct fence *fence, const char *path, const char *setting)
 {
     fence->missing =
-        reallocarray(fence->missing, fence->missing_count + 1, sizeof(*fence->missing));
-    assert(fence->missing != NULL);
+        must(reallocarray(fence->missing, fence->missing_count + 1, sizeof(*fence->missing)));
     struct fence_missing *missing = &fence->missing[fence->missing_count++];
-    *missing = (struct fence_missing){strdup(path), strdup(setting)};
-    assert(missing->path != NULL && missing->setting != NULL);
+    *missing = (struct fence_missing){must_copy(path), must_copy(setting)};
 }
 
 const struct fence_gitdir *fence_gitdir_of(const struct fence *fence, const char *path)
@@ -142,8 +135,7 @@ static const char *glob_denies(const struct fence *fence, const char *path)
         const struct fence_glob *glob = &fence->globs[i];
         if (!path_within(path, glob->base))
             continue;
-        autofree char *below = strdup(path_below(path, glob->base));
-        assert(below != NULL);
+        autofree char *below = must_copy(path_below(path, glob->base));
         for (;;) {
             if (path_glob_match(glob->pattern, below))
                 return glob->setting;
@@ -173,8 +165,7 @@ bool fence_differs_below(const struct fence *fence, const char *path)
  * were made. Every repository that was has a rule at its name or inside it. */
 static bool is_fresh_repository(const struct fence *fence, const char *path, size_t len)
 {
-    autofree char *repository = strndup(path, len);
-    assert(repository != NULL);
+    autofree char *repository = must(strndup(path, len));
     size_t next = lower_bound(fence, repository);
     return (next == fence->count || !path_within(fence->rules[next].path, repository)) &&
            fence_view(fence, repository).writable;
@@ -198,8 +189,7 @@ struct fence_view fence_view(const struct fence *fence, const char *path)
     const struct fence_rule *reads = NULL, *secret = NULL, *allow = NULL, *deny = NULL;
     const char *guarded = NULL;
 
-    autofree char *at = strdup(path);
-    assert(at != NULL);
+    autofree char *at = must_copy(path);
     for (;;) {
         struct place_rules here = rules_at(fence, at);
         const struct fence_rule *allow_here = here.by_verb[FENCE_ALLOW_WRITE];
@@ -276,13 +266,11 @@ static void add_step(struct fence_plan *plan, enum fence_act act, const char *pa
 {
     if (plan->count == plan->capacity) {
         plan->capacity = plan->capacity == 0 ? 64 : 2 * plan->capacity;
-        plan->steps = reallocarray(plan->steps, plan->capacity, sizeof(*plan->steps));
-        assert(plan->steps != NULL);
+        plan->steps = must(reallocarray(plan->steps, plan->capacity, sizeof(*plan->steps)));
     }
     struct fence_step *step = &plan->steps[plan->count++];
     *step = (struct fence_step){
-        .act = act, .type = type, .path = strndup(path, len), .setting = setting};
-    assert(step->path != NULL);
+        .act = act, .type = type, .path = must(strndup(path, len)), .setting = setting};
 }
 
 /* The mount points that lie above the place now looked at, innermost last, as indices of steps.
@@ -296,8 +284,7 @@ static void push(struct open_mounts *open, size_t step)
 {
     if (open->count == open->capacity) {
         open->capacity = open->capacity == 0 ? 16 : 2 * open->capacity;
-        open->steps = reallocarray(open->steps, open->capacity, sizeof(*open->steps));
-        assert(open->steps != NULL);
+        open->steps = must(reallocarray(open->steps, open->capacity, sizeof(*open->steps)));
     }
     open->steps[open->count++] = step;
 }

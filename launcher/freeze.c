@@ -1,6 +1,6 @@
 #include "launcher/freeze.h"
+#include "srt/must.h"
 
-#include <assert.h>
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -51,8 +51,7 @@ static void add(struct processes *all, const struct process *process)
 {
     if (all->count == all->capacity) {
         all->capacity = all->capacity == 0 ? 256 : 2 * all->capacity;
-        all->items = reallocarray(all->items, all->capacity, sizeof(*all->items));
-        assert(all->items != NULL);
+        all->items = must(reallocarray(all->items, all->capacity, sizeof(*all->items)));
     }
     all->items[all->count++] = *process;
 }
@@ -121,8 +120,7 @@ static void hold(struct freeze *freeze, const struct process *process)
         close(fd);
         return;
     }
-    freeze->items = reallocarray(freeze->items, freeze->count + 1, sizeof(*freeze->items));
-    assert(freeze->items != NULL);
+    freeze->items = must(reallocarray(freeze->items, freeze->count + 1, sizeof(*freeze->items)));
     freeze->items[freeze->count++] = (struct frozen){.pid = process->pid, .pidfd = fd};
 }
 

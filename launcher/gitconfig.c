@@ -3,7 +3,6 @@
 #include "srt/cleanup.h"
 #include "srt/must.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -572,10 +571,8 @@ static bool collect_remote(void *context, const struct gitconfig_entry *entry)
     struct lasting *old = context;
     if (!is_of(entry, "remote", "url"))
         return true;
-    old->remotes = reallocarray(old->remotes, old->remote_count + 1, sizeof(char *));
-    assert(old->remotes != NULL);
-    old->remotes[old->remote_count] = strdup(entry->subsection);
-    assert(old->remotes[old->remote_count] != NULL);
+    old->remotes = must(reallocarray(old->remotes, old->remote_count + 1, sizeof(char *)));
+    old->remotes[old->remote_count] = must_copy(entry->subsection);
     old->remote_count++;
     return true;
 }
@@ -606,8 +603,7 @@ static bool collect_lasting(void *context, const struct gitconfig_entry *entry)
     size_t len = spell(entry, spelled);
     if (old->len + len > old->size) {
         old->size = 2 * (old->len + len);
-        old->text = realloc(old->text, old->size);
-        assert(old->text != NULL);
+        old->text = must(realloc(old->text, old->size));
     }
     memcpy(old->text + old->len, spelled, len);
     old->len += len;
@@ -667,8 +663,7 @@ static bool cut_worktree(void *context, const struct gitconfig_entry *entry)
 
 size_t gitconfig_without_worktree(char *bytes, size_t len)
 {
-    autofree char *read = malloc(len + 1);
-    assert(read != NULL);
+    autofree char *read = must(malloc(len + 1));
     memcpy(read, bytes, len);
     struct cutting cutting = {.bytes = bytes};
     gitconfig_read(read, len, cut_worktree, &cutting);

@@ -1,8 +1,8 @@
 #include "launcher/hints.h"
 
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
-#include <assert.h>
 #include <string.h>
 
 /* Where tools keep what they have fetched, below the home directory. A directory of many tools is
@@ -28,16 +28,11 @@ static char *cache_hint(const char *home, const char *path)
             continue;
         if (caches[i].shared && below[len] == '/')
             len += 1 + strcspn(below + len + 1, "/");
-        autofree char *cache = strndup(path, (size_t)(below - path) + len);
-        assert(cache != NULL);
-        char *hint = NULL;
-        int made = asprintf(&hint,
-                            "a cache outside the sandbox; {\"filesystem\": {\"allowWrite\": "
-                            "[\"~/%.*s\"]}} in the settings allows it%s",
-                            (int)len, below,
-                            access(cache, F_OK) != 0 ? ", once that directory is there" : "");
-        assert(made >= 0);
-        return hint;
+        autofree char *cache = must(strndup(path, (size_t)(below - path) + len));
+        return must_format("a cache outside the sandbox; {\"filesystem\": {\"allowWrite\": "
+                           "[\"~/%.*s\"]}} in the settings allows it%s",
+                           (int)len, below,
+                           access(cache, F_OK) != 0 ? ", once that directory is there" : "");
     }
     return NULL;
 }
@@ -47,10 +42,8 @@ static char *home_hint(const char *home, const char *path)
 {
     if (strchr(path_below(path, home), '/') != NULL)
         return NULL;
-    char *hint = strdup("write inside the working directory or $TMPDIR, or ask the user to make "
-                        "the change; the home directory should not be allowed whole");
-    assert(hint != NULL);
-    return hint;
+    return must_copy("write inside the working directory or $TMPDIR, or ask the user to make "
+                     "the change; the home directory should not be allowed whole");
 }
 
 /* Only what was there at the start can be written to. */
@@ -60,13 +53,9 @@ static char *missing_hint(const struct fence *fence, const char *path)
         const struct fence_missing *missing = &fence->missing[i];
         if (!path_within(path, missing->path) && !path_within(missing->path, path))
             continue;
-        char *hint = NULL;
-        int made = asprintf(&hint,
-                            "%s names %s, which was not there when the sandbox was started; it has "
-                            "to be made outside, before",
-                            missing->setting, missing->path);
-        assert(made >= 0);
-        return hint;
+        return must_format("%s names %s, which was not there when the sandbox was started; it has "
+                           "to be made outside, before",
+                           missing->setting, missing->path);
     }
     return NULL;
 }
@@ -75,15 +64,11 @@ char *hints_for_write(const struct fence *fence, const char *home, const char *p
 {
     const struct fence_gitdir *gitdir = fence_gitdir_of(fence, path);
     if (gitdir != NULL) {
-        char *hint = NULL;
-        int made =
-            asprintf(&hint,
-                     "the repository of the work tree %s; {\"filesystem\": {\"allowWrite\": "
-                     "[\"%s\"]}} in the settings allows it, and keeps its hooks and configuration "
-                     "as they are",
-                     gitdir->top, gitdir->dir);
-        assert(made >= 0);
-        return hint;
+        return must_format(
+            "the repository of the work tree %s; {\"filesystem\": {\"allowWrite\": "
+            "[\"%s\"]}} in the settings allows it, and keeps its hooks and configuration "
+            "as they are",
+            gitdir->top, gitdir->dir);
     }
     char *missing = missing_hint(fence, path);
     if (missing != NULL)

@@ -22,8 +22,8 @@
 #include "launcher/syscalls.h"
 #include "srt/attach.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
-#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -104,14 +104,14 @@ static char *find_home(void)
         const struct passwd *entry = getpwuid(getuid());
         home = entry != NULL ? entry->pw_dir : NULL;
     }
-    return home != NULL ? strdup(home) : NULL;
+    return must_copy(home);
 }
 
 static char *find_self(void)
 {
     char path[PATH_MAX];
     ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 1);
-    return len > 0 ? strndup(path, (size_t)len) : NULL;
+    return len > 0 ? must(strndup(path, (size_t)len)) : NULL;
 }
 
 static int refuse_settings(const struct launch *launch)
@@ -212,8 +212,7 @@ static char *find_gateway(const char *self)
     while (path != NULL && *path != '\0') {
         size_t len = strcspn(path, ":");
         if (len > 0 && path[0] == '/') {
-            autofree char *part = strndup(path, len);
-            assert(part != NULL);
+            autofree char *part = must(strndup(path, len));
             char *candidate = path_join(part, "srt-gateway");
             if (access(candidate, X_OK) == 0)
                 return candidate;
@@ -337,12 +336,10 @@ static void build_argv(struct launch *launch)
     size_t count = 0;
     while (launch->options.rest[count] != NULL)
         count++;
-    launch->argv = calloc(count + 4, sizeof(char *));
-    assert(launch->argv != NULL);
+    launch->argv = must(calloc(count + 4, sizeof(char *)));
     launch->argv[0] = access(bash, X_OK) == 0 ? bash : sh;
     launch->argv[1] = dash_c;
-    launch->argv[2] = strdup(launch->options.shell_string);
-    assert(launch->argv[2] != NULL);
+    launch->argv[2] = must_copy(launch->options.shell_string);
     memcpy(launch->argv + 3, launch->options.rest, count * sizeof(char *));
 }
 
@@ -355,11 +352,8 @@ static char *make_name(const char *command)
         word[i] = isalnum((unsigned char)base[i]) || strchr("._-", base[i]) != NULL ? base[i] : '_';
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    char *name = NULL;
-    int len = asprintf(&name, "%s-%d-%lld%03ld", word, getpid(), (long long)now.tv_sec,
+    return must_format("%s-%d-%lld%03ld", word, getpid(), (long long)now.tv_sec,
                        now.tv_nsec / 1000000);
-    assert(len >= 0);
-    return name;
 }
 
 static int open_violations(struct launch *launch)
@@ -404,7 +398,7 @@ static int prepare(struct launch *launch)
     if (getcwd(cwd, sizeof(cwd)) == NULL || cwd[0] != '/')
         return fail("the working directory cannot be determined (%s); change to one that exists",
                     strerror(errno));
-    launch->cwd = strdup(cwd);
+    launch->cwd = must_copy(cwd);
     launch->home = find_home();
     launch->self = find_self();
     if (launch->cwd == NULL || launch->self == NULL)
@@ -427,10 +421,10 @@ static int prepare(struct launch *launch)
     choose_tmpdir(launch);
     build_environment(launch);
     build_argv(launch);
-    launch->name = launch->options.name != NULL            ? strdup(launch->options.name)
-                   : launch->settings->launch.name != NULL ? strdup(launch->settings->launch.name)
-                                                           : make_name(launch->argv[0]);
-    assert(launch->name != NULL);
+    launch->name = launch->options.name != NULL ? must_copy(launch->options.name)
+                   : launch->settings->launch.name != NULL
+                       ? must_copy(launch->settings->launch.name)
+                       : make_name(launch->argv[0]);
     return 0;
 }
 
@@ -448,8 +442,7 @@ static void free_sockets(char ***list)
 static char **list_sockets(const struct launch *launch)
 {
     const struct settings_list *list = &launch->settings->network.allow_unix_sockets;
-    char **sockets = calloc(list->count + 1, sizeof(char *));
-    assert(sockets != NULL);
+    char **sockets = must(calloc(list->count + 1, sizeof(char *)));
     size_t count = 0;
     for (size_t i = 0; i < list->count; i++) {
         sockets[count] = path_absolute(list->items[i].text, launch->cwd, launch->home, NULL);
@@ -606,8 +599,7 @@ static int guard_gateway(struct launch *launch, const struct egress *egress)
 /* The places of the plan's writable steps; the strings are the plan's. */
 static char **list_roots(const struct fence_plan *plan)
 {
-    char **roots = calloc(plan->count + 1, sizeof(char *));
-    assert(roots != NULL);
+    char **roots = must(calloc(plan->count + 1, sizeof(char *)));
     size_t count = 0;
     for (size_t i = 0; i < plan->count; i++)
         if (plan->steps[i].act == FENCE_WRITABLE)

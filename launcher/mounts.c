@@ -1,8 +1,8 @@
 #include "launcher/mounts.h"
 
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
-#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -131,8 +131,7 @@ static int put_up_blanks(struct srt_err *err)
 
 static int make_dirs(int root, const char *relative)
 {
-    autofree char *path = strdup(relative);
-    assert(path != NULL);
+    autofree char *path = must_copy(relative);
     for (char *slash = strchr(path, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         if (mkdirat(root, path, 0555) != 0 && errno != EEXIST)
@@ -288,8 +287,7 @@ int mounts_carry_out(void *context, const struct inside *inside, struct inside_g
     if (job->tmpdir != NULL && mkdir(job->tmpdir, 0700) != 0)
         return srt_err_set(err, "%s cannot be made: %s", job->tmpdir, strerror(errno));
 
-    autofree struct source *sources = calloc(plan->count + 1, sizeof(*sources));
-    assert(sources != NULL);
+    autofree struct source *sources = must(calloc(plan->count + 1, sizeof(*sources)));
     bool blanks = false;
     for (size_t i = 0; i < plan->count; i++) {
         const struct fence_step *step = &plan->steps[i];

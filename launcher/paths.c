@@ -1,6 +1,7 @@
 #include "launcher/paths.h"
 
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -17,8 +18,7 @@ enum { LINKS_MAX = 40 }; /* as the kernel: more is a loop */
 char *path_join(const char *dir, const char *name)
 {
     const char *before = strcmp(dir, "/") == 0 ? "" : dir;
-    char *joined = malloc(strlen(before) + 1 + strlen(name) + 1);
-    assert(joined != NULL);
+    char *joined = must(malloc(strlen(before) + 1 + strlen(name) + 1));
     char *end = stpcpy(joined, before);
     *end = '/';
     stpcpy(end + 1, name);
@@ -27,8 +27,7 @@ char *path_join(const char *dir, const char *name)
 
 static char *copy(const char *text, size_t len)
 {
-    char *out = strndup(text, len);
-    assert(out != NULL);
+    char *out = must(strndup(text, len));
     return out;
 }
 
@@ -85,8 +84,7 @@ char *path_clean(const char *absolute)
 
 static void add_link(struct path_place *place, const char *link)
 {
-    place->links = reallocarray(place->links, place->link_count + 1, sizeof(char *));
-    assert(place->links != NULL);
+    place->links = must(reallocarray(place->links, place->link_count + 1, sizeof(char *)));
     place->links[place->link_count++] = copy(link, strlen(link));
 }
 

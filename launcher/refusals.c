@@ -3,23 +3,9 @@
 #include "launcher/hints.h"
 #include "launcher/syscalls.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
-#include <assert.h>
-#include <stdarg.h>
 #include <string.h>
-
-static char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static char *text(const char *format, ...)
-{
-    char *out = NULL;
-    va_list args;
-    va_start(args, format);
-    int len = vasprintf(&out, format, args);
-    va_end(args);
-    assert(len >= 0);
-    return out;
-}
 
 /* The words of a message for what was tried. */
 static const char *doing(const char *operation)
@@ -121,7 +107,7 @@ static void file_refused(struct violations *violations, const struct fence *fenc
 {
     bool read = strcmp(report->operation, "read") == 0;
     autofree char *message =
-        text("%s %s is not allowed in this sandbox", doing(report->operation), report->path);
+        must_format("%s %s is not allowed in this sandbox", doing(report->operation), report->path);
     violation->kind = "file";
     violation->path = report->path;
     violation->setting = read ? "filesystem.denyRead" : write_key(report->setting);
@@ -140,7 +126,7 @@ static void socket_refused(struct violations *violations, const struct warden_re
                            struct violation *violation)
 {
     autofree char *message =
-        text("%s %s is not allowed in this sandbox", doing(report->operation), report->path);
+        must_format("%s %s is not allowed in this sandbox", doing(report->operation), report->path);
     bool abstract = report->path[0] == '@';
     violation->kind = "unix-socket";
     violation->path = report->path;
@@ -160,7 +146,7 @@ static void syscall_refused(struct violations *violations, const struct warden_r
                                       SYSCALLS_NAMED_DATAGRAMS)) != 0;
     bool nested = (report->unless & SYSCALLS_NESTED_USERNS) != 0;
     autofree char *message =
-        text("%s(%s) is refused in this sandbox", report->operation, report->path);
+        must_format("%s(%s) is refused in this sandbox", report->operation, report->path);
     violation->kind = sockets ? "unix-socket" : "syscall";
     violation->path = report->path[0] != '\0' ? report->path : NULL;
     violation->setting = sockets  ? "network.allowUnixSockets"

@@ -3,8 +3,8 @@
 #include "launcher/gitconfig.h"
 #include "launcher/paths.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
-#include <assert.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
@@ -24,8 +24,7 @@ static char *read_file(const char *path, size_t max, size_t *len)
     autoclose int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > (off_t)max)
         return NULL;
-    autofree char *bytes = malloc(max + 1);
-    assert(bytes != NULL);
+    autofree char *bytes = must(malloc(max + 1));
     size_t have = 0;
     ssize_t n = 1;
     while (have < max && (n = read(fd, bytes + have, max - have)) > 0)
@@ -49,7 +48,7 @@ static char *read_link_file(const char *path, const char *prefix, const char *di
     const char *name = text + strlen(prefix);
     if (*name == '\0' || strlen(name) >= PATH_MAX / 2)
         return NULL;
-    return name[0] == '/' ? strdup(name) : path_join(dir, name);
+    return name[0] == '/' ? must_copy(name) : path_join(dir, name);
 }
 
 bool repository_open(struct repository *repository, const char *dot_git)
@@ -59,7 +58,7 @@ bool repository_open(struct repository *repository, const char *dot_git)
     if (stat(dot_git, &st) != 0)
         return false;
     if (S_ISDIR(st.st_mode)) {
-        repository->git_dir = strdup(dot_git);
+        repository->git_dir = must_copy(dot_git);
     } else {
         autofree char *top = path_parent(dot_git);
         repository->git_dir = read_link_file(dot_git, "gitdir: ", top);
@@ -70,8 +69,7 @@ bool repository_open(struct repository *repository, const char *dot_git)
     autofree char *common = path_join(repository->git_dir, "commondir");
     repository->common_dir = read_link_file(common, "", repository->git_dir);
     if (repository->common_dir == NULL)
-        repository->common_dir = strdup(repository->git_dir);
-    assert(repository->common_dir != NULL);
+        repository->common_dir = must_copy(repository->git_dir);
     return true;
 }
 
@@ -107,7 +105,7 @@ static bool on_entry(void *context, const struct gitconfig_entry *entry)
     const char *value = entry->value;
     autofree char *path = NULL;
     if (value[0] == '/')
-        path = strdup(value);
+        path = must_copy(value);
     else if (value[0] == '~')
         path = value[1] == '/' && reading->home != NULL
                    ? path_absolute(value, "/", reading->home, NULL)
@@ -115,7 +113,7 @@ static bool on_entry(void *context, const struct gitconfig_entry *entry)
     else if (includes)
         path = path_join(reading->dir, value);
     else
-        path = strdup(value);
+        path = must_copy(value);
     if (path == NULL)
         return true; /* ~NAME: another user's */
     reading->visit(reading->context,

@@ -5,8 +5,8 @@
 #include "launcher/repository.h"
 #include "launcher/tree.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
-#include <assert.h>
 #include <dirent.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -21,15 +21,20 @@ struct names {
     size_t count;
 };
 
+/* An allowed place that symbolic links led to, judged in the end. */
+struct led {
+    struct path_place place;
+    char *setting;
+    enum fence_verb verb;
+};
+
 struct build {
     struct fence *fence;
     const struct rules_world *world;
     struct rules_notes *notes;
     int64_t deadline_ms;
     struct srt_err *err;
-    struct path_place *led; /* allowed places that symbolic links led to, judged in the end */
-    char **led_settings;
-    enum fence_verb *led_verbs;
+    struct led *led;
     size_t led_count;
     bool judging_led;
     struct names repositories; /* names `.git`, and bare repositories */
@@ -40,13 +45,9 @@ __attribute__((format(printf, 3, 4))) static void note(char ***lines, size_t *co
 {
     va_list args;
     va_start(args, format);
-    char *line = NULL;
-    int len = vasprintf(&line, format, args);
+    *lines = must(reallocarray(*lines, *count + 1, sizeof(char *)));
+    (*lines)[(*count)++] = must_vformat(format, args);
     va_end(args);
-    assert(len >= 0);
-    *lines = reallocarray(*lines, *count + 1, sizeof(char *));
-    assert(*lines != NULL);
-    (*lines)[(*count)++] = line;
 }
 
 #define DETAIL(build, ...) \
@@ -130,14 +131,9 @@ static void defer_led(struct build *build, enum fence_verb verb, struct path_pla
                       const char *setting)
 {
     size_t count = build->led_count + 1;
-    build->led = reallocarray(build->led, count, sizeof(*build->led));
-    build->led_settings = reallocarray(build->led_settings, count, sizeof(char *));
-    build->led_verbs = reallocarray(build->led_verbs, count, sizeof(*build->led_verbs));
-    assert(build->led != NULL && build->led_settings != NULL && build->led_verbs != NULL);
-    build->led[count - 1] = place;
-    build->led_settings[count - 1] = strdup(setting);
-    build->led_verbs[count - 1] = verb;
-    assert(build->led_settings[count - 1] != NULL);
+    build->led = must(reallocarray(build->led, count, sizeof(*build->led)));
+    build->led[count - 1] =
+        (struct led){.place = place, .setting = must_copy(setting), .verb = verb};
     build->led_count = count;
 }
 
@@ -244,7 +240,7 @@ static bool on_glob_entry(void *context, const struct tree_entry *entry)
         return false; /* as with "/" */
     if (is_of_process(entry->path)) {
         if (matches && glob->of_process == NULL)
-            glob->of_process = strdup(entry->path);
+            glob->of_process = must_copy(entry->path);
         return !matches && glob->of_process == NULL;
     }
     bool reaches = path_glob_reaches(glob->pattern, entry->relative);
@@ -316,8 +312,7 @@ static int add_glob(struct build *build, enum fence_verb verb, const char *name,
     const char *pattern = name + split;
     bool anywhere = split == 0 && name[0] != '~';
 
-    autofree char *head = split == 0 ? strdup(".") : strndup(name, split);
-    assert(head != NULL);
+    autofree char *head = split == 0 ? must_copy(".") : must(strndup(name, split));
     autofree char *base = path_absolute(head, build->world->cwd, build->world->home, build->err);
     if (base == NULL)
         return -1;
@@ -333,8 +328,7 @@ static int add_glob(struct build *build, enum fence_verb verb, const char *name,
         if (rule->verb != FENCE_ALLOW_WRITE || rule->type != PATH_DIR ||
             path_within(rule->path, build->world->cwd))
             continue;
-        autofree char *root = strdup(rule->path);
-        assert(root != NULL);
+        autofree char *root = must_copy(rule->path);
         if (add_glob_below(build, verb, root, pattern, setting) != 0)
             return -1;
     }
@@ -394,23 +388,19 @@ static int add_led(struct build *build)
     int result = 0;
     build->judging_led = true;
     for (size_t i = 0; i < build->led_count; i++) {
-        const char *setting = build->led_settings[i];
-        if (leads_out(build->fence, &build->led[i]))
+        struct led *led = &build->led[i];
+        if (leads_out(build->fence, &led->place))
             WARNING(build,
                     "%s: a symbolic link inside a writable directory leads out of it to %s; the "
                     "entry gives nothing",
-                    setting, build->led[i].path);
+                    led->setting, led->place.path);
         else if (result == 0)
-            result = add_place(build, build->led_verbs[i], build->led[i].path, setting);
-        path_place_free(&build->led[i]);
-        free(build->led_settings[i]);
+            result = add_place(build, led->verb, led->place.path, led->setting);
+        path_place_free(&led->place);
+        free(led->setting);
     }
     free(build->led);
-    free(build->led_settings);
-    free(build->led_verbs);
     build->led = NULL;
-    build->led_settings = NULL;
-    build->led_verbs = NULL;
     build->led_count = 0;
     build->judging_led = false;
     return result;
@@ -449,10 +439,8 @@ struct search {
 
 static void names_add(struct names *names, const char *name)
 {
-    names->items = reallocarray(names->items, names->count + 1, sizeof(char *));
-    assert(names->items != NULL);
-    names->items[names->count] = strdup(name);
-    assert(names->items[names->count] != NULL);
+    names->items = must(reallocarray(names->items, names->count + 1, sizeof(char *)));
+    names->items[names->count] = must_copy(name);
     names->count++;
 }
 
@@ -551,7 +539,7 @@ static const char config_setting[] = "protected: git configuration";
 static void on_named(void *context, enum repository_place place, const char *path)
 {
     struct named *named = context;
-    autofree char *absolute = path[0] == '/'       ? strdup(path)
+    autofree char *absolute = path[0] == '/'       ? must_copy(path)
                               : named->top != NULL ? path_join(named->top, path)
                                                    : NULL;
     if (absolute != NULL)
@@ -600,8 +588,7 @@ static void guard_repository(struct build *build, const char *dot_git, const str
     if (!repository_open(&repository, dot_git))
         return;
     const char *name = strrchr(dot_git, '/') + 1;
-    autofree char *top = strcmp(name, ".git") == 0 ? path_parent(dot_git) : strdup(dot_git);
-    assert(top != NULL);
+    autofree char *top = strcmp(name, ".git") == 0 ? path_parent(dot_git) : must_copy(dot_git);
     if (repository.linked) {
         guard_elsewhere(build, top, repository.common_dir);
         guard_elsewhere(build, top, repository.git_dir);
@@ -619,8 +606,7 @@ static void guard_repository(struct build *build, const char *dot_git, const str
 /* The repository that a writable root lies in, whose hooks may be inside the root. */
 static void add_repository_above(struct build *build, const char *root)
 {
-    autofree char *dir = strdup(root);
-    assert(dir != NULL);
+    autofree char *dir = must_copy(root);
     while (strcmp(dir, "/") != 0) {
         char *parent = path_parent(dir);
         free(dir);
@@ -652,9 +638,8 @@ static int guard_roots(struct build *build)
         const struct fence_rule *rule = &build->fence->rules[i];
         if (rule->verb != FENCE_ALLOW_WRITE || rule->type != PATH_DIR)
             continue;
-        autofree char *root = strdup(rule->path);
-        autofree char *setting = strdup(rule->setting);
-        assert(root != NULL && setting != NULL);
+        autofree char *root = must_copy(rule->path);
+        autofree char *setting = must_copy(rule->setting);
         bool covered = false;
         for (size_t j = 0; j < known && !covered; j++) {
             const struct fence_rule *other = &build->fence->rules[j];

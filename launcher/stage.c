@@ -7,6 +7,7 @@
 #include "launcher/syscalls.h"
 #include "srt/attach.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -98,12 +99,10 @@ int stage_pack(const struct stage_job *job, struct srt_err *err)
 
 static char **take_strings(const char **p, const char *end, uint32_t count)
 {
-    char **strings = calloc((size_t)count + 1, sizeof(char *));
-    assert(strings != NULL);
+    char **strings = must(calloc((size_t)count + 1, sizeof(char *)));
     for (uint32_t i = 0; i < count; i++) {
         assert(*p < end);
-        strings[i] = strdup(*p);
-        assert(strings[i] != NULL);
+        strings[i] = must_copy(*p);
         *p += strlen(*p) + 1;
     }
     return strings;

@@ -1,6 +1,7 @@
 #include "launcher/streams.h"
 
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +17,7 @@ static char *path_of(int fd)
     char link[32], path[PATH_MAX];
     snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
     ssize_t len = readlink(link, path, sizeof(path) - 1);
-    return len > 0 ? strndup(path, (size_t)len) : NULL;
+    return len > 0 ? must(strndup(path, (size_t)len)) : NULL;
 }
 
 /* Who owns a device's node could change its mode through the descriptor, on the host's mount. The
@@ -50,7 +51,7 @@ int streams_look(struct streams *streams, const bool closed[3], struct srt_err *
                                names[fd]);
         const char *device = owned_device(&st);
         if (device != NULL)
-            streams->paths[fd] = strdup(device);
+            streams->paths[fd] = must_copy(device);
         /* What has no name left is the command's alone: here-documents, memory. */
         if ((S_ISREG(st.st_mode) || S_ISBLK(st.st_mode)) && (flags & O_ACCMODE) == O_RDONLY &&
             st.st_nlink > 0 && (streams->paths[fd] = path_of(fd)) == NULL)

@@ -3,8 +3,8 @@
 #include "launcher/clock.h"
 #include "launcher/refusals.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -162,8 +162,7 @@ static void say_why_missing(const struct watch *watch, const char *word)
         return;
     }
     const char *list = getenv("PATH");
-    autofree char *path = strdup(list != NULL ? list : "/usr/bin:/bin");
-    assert(path != NULL);
+    autofree char *path = must_copy(list != NULL ? list : "/usr/bin:/bin");
     char *rest = path;
     for (const char *dir; (dir = strsep(&rest, ":")) != NULL;) {
         autofree char *program = path_join(dir[0] != '\0' ? dir : ".", word);

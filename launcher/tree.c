@@ -2,8 +2,8 @@
 
 #include "launcher/clock.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
-#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -28,8 +28,7 @@ static void todo_push(struct todo *todo, char *dir)
 {
     if (todo->count == todo->capacity) {
         todo->capacity = todo->capacity == 0 ? 64 : 2 * todo->capacity;
-        todo->dirs = reallocarray(todo->dirs, todo->capacity, sizeof(char *));
-        assert(todo->dirs != NULL);
+        todo->dirs = must(reallocarray(todo->dirs, todo->capacity, sizeof(char *)));
     }
     todo->dirs[todo->count++] = dir;
 }
@@ -137,8 +136,7 @@ int tree_walk(const char *root, int64_t deadline_ms, tree_visitor *visit, void *
 {
     struct walk walk = {
         .root = root, .deadline_ms = deadline_ms, .visit = visit, .context = context};
-    char *first = strdup(root);
-    assert(first != NULL);
+    char *first = must_copy(root);
     todo_push(&walk.todo, first);
     int result = 0;
     while (result == 0 && walk.todo.count > 0) {

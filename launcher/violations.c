@@ -2,8 +2,8 @@
 
 #include "launcher/clock.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <jansson.h>
 #include <poll.h>
@@ -23,8 +23,7 @@ static char *join(char *const *words)
     size_t len = 1;
     for (size_t i = 0; words[i] != NULL; i++)
         len += strlen(words[i]) + 1;
-    char *line = malloc(len);
-    assert(line != NULL);
+    char *line = must(malloc(len));
     line[0] = '\0';
     char *end = line;
     for (size_t i = 0; words[i] != NULL; i++) {
@@ -79,8 +78,7 @@ static json_t *text_or_null(const char *text)
     json_t *string = json_string(text);
     if (string != NULL)
         return string;
-    autofree char *copy = strdup(text);
-    assert(copy != NULL);
+    autofree char *copy = must_copy(text);
     for (unsigned char *p = (unsigned char *)copy; *p != '\0'; p++)
         if (*p >= 0x80)
             *p = '?';
@@ -120,23 +118,20 @@ static char *make_json(const struct violations *violations, const struct violati
     json_object_set_new(record, "setting", text_or_null(violation->setting));
     json_object_set_new(record, "message", text_or_null(violation->message));
     json_object_set_new(record, "hint", text_or_null(violation->hint));
-    char *text = json_dumps(record, JSON_COMPACT);
+    char *text = must(json_dumps(record, JSON_COMPACT));
     json_decref(record);
-    assert(text != NULL);
     text[strlen(text) - 1] = '\0';
     return text;
 }
 
 static void queue_json(struct violations *violations, const struct violations_seen *seen)
 {
-    char *line = NULL;
-    int len = asprintf(&line, "%s,\"count\":%llu}\n", seen->json, (unsigned long long)seen->count);
-    assert(len >= 0);
-    violations->out = realloc(violations->out, violations->out_len + (size_t)len);
-    assert(violations->out != NULL);
-    memcpy(violations->out + violations->out_len, line, (size_t)len);
-    violations->out_len += (size_t)len;
-    free(line);
+    autofree char *line =
+        must_format("%s,\"count\":%llu}\n", seen->json, (unsigned long long)seen->count);
+    size_t len = strlen(line);
+    violations->out = must(realloc(violations->out, violations->out_len + len));
+    memcpy(violations->out + violations->out_len, line, len);
+    violations->out_len += len;
 }
 
 bool violations_pending(const struct violations *violations)
@@ -175,23 +170,22 @@ void violations_flush(struct violations *violations)
 /* `*subject_len`: the part that says what was refused, without why. */
 static char *make_line(const struct violation *violation, size_t *subject_len)
 {
-    char *line = NULL;
-    int len, subject;
+    char *line;
+    int subject;
     const char *message = violation->message != NULL ? violation->message : "";
     const char *hint = violation->hint != NULL ? violation->hint : "";
     const char *dot = violation->hint == NULL ? "" : violation->host != NULL ? ". " : "; ";
     if (violation->host != NULL)
-        len = asprintf(&line, "deny network-outbound %s:%u (%s)%n: %s%s%s", violation->host,
-                       violation->port, violation->reason != NULL ? violation->reason : "denied",
-                       &subject, message, dot, hint);
+        line = must_format(
+            "deny network-outbound %s:%u (%s)%n: %s%s%s", violation->host, violation->port,
+            violation->reason != NULL ? violation->reason : "denied", &subject, message, dot, hint);
     else
-        len = asprintf(&line, "deny %s %s%n (%s): %s%s%s", violation->operation,
-                       violation->path != NULL ? violation->path : "", &subject,
-                       violation->rule != NULL      ? violation->rule
-                       : violation->setting != NULL ? violation->setting
-                                                    : "default",
-                       message, dot, hint);
-    assert(len >= 0);
+        line = must_format("deny %s %s%n (%s): %s%s%s", violation->operation,
+                           violation->path != NULL ? violation->path : "", &subject,
+                           violation->rule != NULL      ? violation->rule
+                           : violation->setting != NULL ? violation->setting
+                                                        : "default",
+                           message, dot, hint);
     *subject_len = (size_t)subject;
     clean_line(line);
     return line;

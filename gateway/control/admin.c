@@ -172,16 +172,13 @@ void admin_answer(struct admin_client *client, int status, const char *type, str
 
 void admin_refuse(struct admin_client *client, int status, const char *format, ...)
 {
-    autofree char *text = NULL;
     va_list args;
     va_start(args, format);
-    int len = vasprintf(&text, format, args);
+    autofree char *text = must_vformat(format, args);
     va_end(args);
-    if (len < 0)
-        abort();
     struct json body = {0};
     json_object_open(&body, NULL);
-    json_text(&body, "error", (struct str){text, (size_t)len});
+    json_text(&body, "error", (struct str){text, strlen(text)});
     json_object_close(&body);
     json_newline(&body);
     admin_answer(client, status, "application/json", &body);

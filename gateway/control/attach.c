@@ -9,6 +9,7 @@
 #include "control/terms.h"
 #include "record/log.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 #include "transport/foreign.h"
 
 #include <assert.h>
@@ -33,14 +34,6 @@ static int64_t monotonic_ms(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-static char *copy(const char *text)
-{
-    char *made = text != NULL ? strdup(text) : NULL;
-    if (text != NULL && made == NULL)
-        abort();
-    return made;
 }
 
 /* ---- the connection ---- */
@@ -371,10 +364,11 @@ static int make_sandbox(struct launch *launch, const struct attach_message *mess
     }
     for (size_t i = 0; i < config.listener_count; i++)
         launch->listeners[launch->listener_count++] = listener_take(config.listeners[i]);
-    launch->name = copy(message->name);
+    launch->name = must_copy(message->name);
     launch->narrowed = config.narrowing;
-    launch->client = copy(config.client);
-    launch->policy = copy(config.policy != NULL ? config.policy : policy_name(config.narrowing));
+    launch->client = must_copy(config.client);
+    launch->policy =
+        must_copy(config.policy != NULL ? config.policy : policy_name(config.narrowing));
     launch->sandbox = sandbox_attach(gateway->workers, &config);
     launch->attached_ms = monotonic_ms();
     return 0;
@@ -444,7 +438,7 @@ static bool update(struct launch *launch, const struct attach_message *message)
     if (result != 0)
         return reject(launch, message->serial, err.text);
     launch->serial = message->serial;
-    launch->next_network = copy(message->network);
+    launch->next_network = must_copy(message->network);
     launch->next_narrowed = narrowing;
     launch->updates_left = 1;
     launch->state = LAUNCH_UPDATING;
@@ -684,11 +678,9 @@ static void make_room(struct attach_server *server)
 
 struct launch *launch_add(struct attach_server *server, int fd)
 {
-    struct launch *launch = calloc(1, sizeof(*launch));
+    struct launch *launch = must(calloc(1, sizeof(*launch)));
     struct ucred peer = {0};
     socklen_t len = sizeof(peer);
-    if (launch == NULL)
-        abort();
     launch->server = server;
     launch->fd = fd;
     launch->last_words = -1;
@@ -741,9 +733,7 @@ static void on_acceptable(struct ev_loop *loop, ev_io *io, int events)
 
 struct attach_server *attach_create(struct gateway *gateway)
 {
-    struct attach_server *server = calloc(1, sizeof(*server));
-    if (server == NULL)
-        abort();
+    struct attach_server *server = must(calloc(1, sizeof(*server)));
     server->gateway = gateway;
     TAILQ_INIT(&server->waiting);
     TAILQ_INIT(&server->attached);

@@ -145,13 +145,11 @@ int client_broke_off(void)
 
 static int send_request(struct client *client, const char *method, const char *path)
 {
-    autofree char *text = NULL;
-    int len =
-        asprintf(&text, "%s %s HTTP/1.1\r\nHost: localhost\r\n%s%s%sConnection: close\r\n\r\n",
-                 method, path, client->token != NULL ? "Authorization: Bearer " : "",
-                 client->token != NULL ? client->token : "", client->token != NULL ? "\r\n" : "");
-    if (len < 0)
-        abort();
+    autofree char *text = must_format(
+        "%s %s HTTP/1.1\r\nHost: localhost\r\n%s%s%sConnection: close\r\n\r\n", method, path,
+        client->token != NULL ? "Authorization: Bearer " : "",
+        client->token != NULL ? client->token : "", client->token != NULL ? "\r\n" : "");
+    const ssize_t len = (ssize_t)strlen(text);
     for (ssize_t sent = 0; sent < len;) {
         ssize_t n = send(client->fd, text + sent, (size_t)(len - sent), MSG_NOSIGNAL);
         if (n < 0 && errno != EINTR)

@@ -1,6 +1,7 @@
 #include "control/command.h"
 
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -37,13 +38,10 @@ int command_option(const struct command *self, int argc, char **argv, const char
 int command_misused(const struct command *self, const char *format, ...)
 {
     if (format != NULL) {
-        autofree char *text = NULL;
         va_list args;
         va_start(args, format);
-        int len = vasprintf(&text, format, args);
+        autofree char *text = must_vformat(format, args);
         va_end(args);
-        if (len < 0)
-            abort();
         fprintf(stderr, "srt-gateway: %s\n", text);
     }
     fprintf(stderr, "usage: srt-gateway %s %s\n", self->name, self->synopsis);
@@ -60,12 +58,11 @@ const char *command_default_config(void)
         return system_wide;
     const char *base = getenv("XDG_CONFIG_HOME");
     const char *home = getenv("HOME");
-    int printed = -1;
     if (base != NULL && base[0] == '/')
-        printed = asprintf(&own, "%s/srt-gateway/gateway.ini", base);
+        own = must_format("%s/srt-gateway/gateway.ini", base);
     else if (home != NULL && home[0] == '/')
-        printed = asprintf(&own, "%s/.config/srt-gateway/gateway.ini", home);
-    return printed > 0 ? own : system_wide;
+        own = must_format("%s/.config/srt-gateway/gateway.ini", home);
+    return own != NULL ? own : system_wide;
 }
 
 struct snapshot *command_load(const char *path, size_t *warnings)

@@ -101,8 +101,7 @@ const char *desk_result_text(enum desk_result result)
 static struct asker *enter_asker(struct desk *desk, const struct ask *ask)
 {
     struct asker *asker = must(calloc(1, sizeof(*asker)));
-    if (asprintf(&asker->key, "%s %s", grant_scope_word(inquiry_scope(ask)), inquiry_name(ask)) < 0)
-        abort();
+    asker->key = must_format("%s %s", grant_scope_word(inquiry_scope(ask)), inquiry_name(ask));
     struct asker *known = find_in(&desk->askers, asker, compare_askers);
     if (known != NULL) {
         free(asker->key);

@@ -49,9 +49,8 @@ static void add(struct diff_list *list, const struct line *line)
         return;
     if (list->lines == NULL)
         list->lines = must(calloc(DIFF_LINES_MAX, sizeof(char *)));
-    if (asprintf(&list->lines[list->count++], "%s: %s = %s", line->policy, rule_key(line->rule),
-                 line->rule->text) < 0)
-        abort();
+    list->lines[list->count++] =
+        must_format("%s: %s = %s", line->policy, rule_key(line->rule), line->rule->text);
 }
 
 void diff_make(struct diff *diff, const struct snapshot *from, const struct snapshot *to)

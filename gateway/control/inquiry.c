@@ -22,11 +22,8 @@ const char *inquiry_name(const struct ask *ask)
 
 char *inquiry_key(const struct ask *ask)
 {
-    char *key;
-    if (asprintf(&key, "%s\n%s\n%s\n%s", ask->target, grant_scope_word(inquiry_scope(ask)),
-                 inquiry_name(ask), ask->policy != NULL ? ask->policy : "") < 0)
-        abort();
-    return key;
+    return must_format("%s\n%s\n%s\n%s", ask->target, grant_scope_word(inquiry_scope(ask)),
+                       inquiry_name(ask), ask->policy != NULL ? ask->policy : "");
 }
 
 struct inquiry *inquiry_create(const struct ask *ask)

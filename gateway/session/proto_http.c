@@ -2,6 +2,7 @@
 
 #include "session/refusal.h"
 #include "session/session.h"
+#include "srt/must.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -23,8 +24,8 @@ void http_free(struct http *http)
 
 struct kept_upstream *http_kept(struct http *http)
 {
-    if (http->kept == NULL && (http->kept = calloc(1, sizeof(*http->kept))) == NULL)
-        abort();
+    if (http->kept == NULL)
+        http->kept = must(calloc(1, sizeof(*http->kept)));
     return http->kept;
 }
 

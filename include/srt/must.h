@@ -8,6 +8,8 @@
 #ifndef SRT_MUST_H
 #define SRT_MUST_H
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,6 +26,25 @@ static inline void *must(void *allocated)
     if (allocated == NULL)
         must_end();
     return allocated;
+}
+
+/* What printf() would say. */
+__attribute__((format(printf, 1, 0))) static inline char *must_vformat(const char *format,
+                                                                       va_list args)
+{
+    char *text = NULL;
+    if (vasprintf(&text, format, args) < 0)
+        must_end();
+    return text;
+}
+
+__attribute__((format(printf, 1, 2))) static inline char *must_format(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *text = must_vformat(format, args);
+    va_end(args);
+    return text;
 }
 
 /* NULL of NULL. */

@@ -5,6 +5,7 @@
 #include "launcher/warden/answers.h"
 #include "launcher/warden/secrets.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -51,8 +52,7 @@ static _Noreturn void serve(struct ward *ward)
 static void find_masks(struct ward *ward)
 {
     const struct fence_plan *plan = ward->law->plan;
-    ward->masks = calloc(plan->count + 1, sizeof(*ward->masks));
-    assert(ward->masks != NULL);
+    ward->masks = must(calloc(plan->count + 1, sizeof(*ward->masks)));
     for (size_t i = 0; i < plan->count; i++) {
         struct statx st;
         if (plan->steps[i].act == FENCE_HIDDEN &&
