@@ -13,11 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum {
-    SEARCH_MS = 5000,
-    CLOCK_GRAIN_NS = 20000000,
-    REBASE_MAX = 1024 * 1024
-}; /* file times come from a coarser clock */
+enum { SEARCH_MS = 5000, REBASE_MAX = 1024 * 1024 };
 
 struct look {
     const struct fence *fence;
@@ -31,9 +27,9 @@ static bool is_new(const struct look *look, const char *path)
     struct stat st;
     if (lstat(path, &st) != 0)
         return false;
-    int64_t changed = (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec;
-    int64_t started = (int64_t)look->started.tv_sec * 1000000000 + look->started.tv_nsec;
-    return changed >= started - CLOCK_GRAIN_NS;
+    return st.st_ctim.tv_sec > look->started.tv_sec ||
+           (st.st_ctim.tv_sec == look->started.tv_sec &&
+            st.st_ctim.tv_nsec >= look->started.tv_nsec);
 }
 
 static bool known(const struct fence *fence, const char *path)

@@ -10,7 +10,7 @@
 
 #include <time.h>
 
-/* `started` on CLOCK_REALTIME, before the command ran. False when the roots were too large to
+/* `started` on CLOCK_REALTIME_COARSE, before the command ran. False when the roots were too large to
  * search. */
 bool afterwards_report(const struct fence *fence, struct timespec started,
                        struct violations *violations);
