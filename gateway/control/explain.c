@@ -5,6 +5,7 @@
 #include "record/event.h"
 #include "srt/cleanup.h"
 #include "srt/must.h"
+#include "wire/http_syntax.h"
 
 #include <time.h>
 
@@ -51,41 +52,72 @@ static bool read_front(struct explain_request *request, const char *word)
     return false;
 }
 
-/* host:port and https:// are a tunnel, of which method and path are seen only where they were
- * named; http:// is a request in clear. */
+/* What stands behind SCHEME://; SCHEME is in any case (RFC 3986 3.1). p == NULL: another scheme. */
+static struct str behind_scheme(struct str text, struct str scheme)
+{
+    struct str start = {text.p, text.len < scheme.len ? text.len : scheme.len};
+    return str_ieq(start, scheme) ? str_from(text, scheme.len) : STR_NULL;
+}
+
+/* host:port and https:// are a tunnel, which hides the path; http:// is a request in clear. */
 static bool read_target(struct explain_request *request, const struct explain_query *query,
                         const char **why)
 {
     struct str text = str_of(query->target);
-    bool http = str_starts(text, STR("http://"));
-    bool https = str_starts(text, STR("https://"));
-    if (!http && !https) {
-        request->front = FRONT_CONNECT;
-        return target_parse(&request->target, text, why);
+    struct str http = behind_scheme(text, STR("http://"));
+    struct str url = http.p != NULL ? http : behind_scheme(text, STR("https://"));
+    request->front = http.p != NULL ? FRONT_HTTP : FRONT_CONNECT;
+    request->path = STR("/");
+    if (url.p == NULL) {
+        if (strstr(query->target, "://") == NULL)
+            return target_parse(&request->target, text, why);
+        *why = "only http:// and https:// are judged";
+        return false;
     }
-    text = str_from(text, http ? 7 : 8);
-    struct str authority = before_any(text, "/?#");
-    struct str path = before_any(str_from(text, authority.len), "?#");
-    request->front = http ? FRONT_HTTP : FRONT_CONNECT;
-    if (http) {
-        request->method = STR("GET");
-        request->path = path.len > 0 ? path : STR("/");
+    struct str authority = before_any(url, "/?#");
+    struct str path = before_any(str_from(url, authority.len), "?#");
+    if (path.len > 0)
+        request->path = path;
+    return target_parse_default(&request->target, authority, http.p != NULL ? 80 : 443, why);
+}
+
+static bool all_are(struct str text, uint8_t class)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (!http_byte_is(text.p[i], class))
+            return false;
+    return text.len > 0;
+}
+
+/* A request in clear where method or path were named, or the target is one. */
+static bool read_visible(struct explain_request *request, const struct explain_query *query,
+                         const char **why)
+{
+    const bool named = query->method != NULL || query->path != NULL;
+    if (!named && request->front == FRONT_CONNECT) {
+        request->path = STR_NULL;
+        return true;
     }
-    return target_parse_default(&request->target, authority, http ? 80 : 443, why);
+    request->front = FRONT_HTTP;
+    request->method = str_of(query->method != NULL ? query->method : "GET");
+    if (query->path != NULL)
+        request->path = before_any(str_of(query->path), "?#");
+    if (!all_are(request->method, HTTP_BYTE_TOKEN))
+        *why = "--method is no method";
+    else if (str_eq(request->method, STR("CONNECT")))
+        *why = "CONNECT opens a tunnel, which HOST:PORT alone stands for";
+    else if (!str_starts(request->path, STR("/")) || !all_are(request->path, HTTP_BYTE_TARGET))
+        *why = "the path is none: it begins with `/` and has no spaces, `\\` nor other than ASCII";
+    else
+        return true;
+    return false;
 }
 
 static bool read_request(struct explain_request *request, const struct explain_query *query,
                          const char **why)
 {
-    if (!read_target(request, query, why))
+    if (!read_target(request, query, why) || !read_visible(request, query, why))
         return false;
-    if (query->method != NULL || query->path != NULL) {
-        request->front = FRONT_HTTP;
-        request->method = str_of(query->method != NULL ? query->method : "GET");
-        request->path = query->path != NULL ? before_any(str_of(query->path), "?#") : request->path;
-        if (request->path.p == NULL)
-            request->path = STR("/");
-    }
     if (query->front != NULL && !read_front(request, query->front)) {
         *why = "no such front; there are connect, http, socks5 and transparent";
         return false;

@@ -40,6 +40,8 @@ class Explaining(LabCase):
                 ("http://a.test?q", 0, "a.test", 80, "http", None),
                 ("http://a.test:443", 0, "a.test", 443, "http", None),
                 ("http://a.test:443/x", 0, "a.test", 443, "http", None),
+                ("HTTP://A.test/x", 0, "a.test", 80, "http", None),
+                ("Https://a.test/x", 0, "a.test", 443, "connect", None),
                 ("http://api.test/v1/x?y", 0, "api.test", 80, "http", None),
                 ("http://api.test/v2/x", 1, "api.test", 80, "http", "not-allowed"),
                 ("https://api.test/v1/x", 1, "api.test", 443, "connect", "not-allowed"),
@@ -62,15 +64,20 @@ class Explaining(LabCase):
         for target in ("", "a.test", ":443", "a.test:", "a.test:0", "a.test:65536", "a.test:+1", "a.test:443x", "a..test:443", "a b:443",
                        "a.test\n:443", "b\u00fccher.test:443", "127.1:443", "0x7f.1:443", "2130706433:443", "1.2.3.4.5:443", "[a.test]:443",
                        "[10.1.2.3]:443", "::1:443", "[::1]", "[::1%lo]:443", "[::1:443", "u@a.test:443", "http://", "http:///x",
-                       "http://u:p@a.test/", "http://a.test:x/", "https://a..test/", "https://[::1/", "ftp://a.test/", "a.test/x:443"):
+                       "http://u:p@a.test/", "http://a.test:x/", "https://a..test/", "https://[::1/", "ftp://a.test/", "a.test/x:443",
+                       "http://a.test/a b", "http://a.test/\u00fc", "http://a.test/a\\b"):
             with self.subTest(target=target):
                 self.ask("--", target, status=64)
+        self.assertIn("only http:// and https://", self.ask("ftp://a.test/", status=64))
 
     def test_options_say_what_the_target_does_not(self):
         for arguments, status, reason in (
                 (("--method", "GET", "--path", "/v1/x", "api.test:443"), 0, None),
                 (("--method", "PUT", "--path", "/v1/x", "api.test:443"), 1, "method-not-allowed"),
                 (("--path", "/v1/x?secret", "api.test:443"), 0, None),
+                (("--method", "GET", "https://api.test/v1/x?secret"), 0, None),
+                (("--method", "GET", "https://api.test/v2/x"), 1, "not-allowed"),
+                (("--method", "get", "--path", "/v1/x", "api.test:443"), 1, "method-not-allowed"),
                 (("--path", "/v1/../x", "api.test:443"), 1, "not-allowed"),
                 (("--method", "DELETE", "a.test:443"), 1, "denied-by-rule"),
                 (("b.test:22",), 1, "not-allowed"),
@@ -95,7 +102,11 @@ class Explaining(LabCase):
         self.assertEqual(self.ask("bad.wild.test:8443", status=1)["rule"], "no-bad")
         self.assertIn("not this one", self.ask("bad.wild.test:8443", status=1)["message"])
         for arguments in (("--addr", "a.test", "a.test:443"), ("--sni", "a..test", "a.test:443"), ("--front", "ftp", "a.test:443"),
-                          ("--policy", "nowhere", "a.test:443"), ("a.test:443", "b.test:443"), (), ("--bogus", "a.test:443")):
+                          ("--policy", "nowhere", "a.test:443"), ("a.test:443", "b.test:443"), (), ("--bogus", "a.test:443"),
+                          # What no front would read is not judged.
+                          ("--method", "", "a.test:443"), ("--method", "G T", "a.test:443"), ("--method", "CONNECT", "a.test:443"),
+                          ("--path", "", "a.test:443"), ("--path", "v1/x", "a.test:443"), ("--path", "/a b", "a.test:443"),
+                          ("--path", "/\u00fc", "http://a.test/"), ("--method", "CONNECT", "http://a.test/")):
             with self.subTest(arguments=arguments):
                 self.ask(*arguments, status=64)
 
