@@ -110,12 +110,17 @@ static void file_refused(struct violations *violations, const struct fence *fenc
         must_format("%s %s is not allowed in this sandbox", doing(report->operation), report->path);
     violation->kind = "file";
     violation->path = report->path;
-    violation->setting = read ? "filesystem.denyRead" : write_key(report->setting);
+    bool credential = begins(report->setting, "credentials.files");
+    violation->setting = read && credential ? "credentials.files"
+                         : read             ? "filesystem.denyRead"
+                                            : write_key(report->setting);
     violation->message = message;
     bool outside = !read && strcmp(violation->setting, "filesystem.allowWrite") == 0;
     autofree char *better = outside ? hints_for_write(fence, home, report->path) : NULL;
     violation->hint = better != NULL ? better
                       : !read        ? write_hint(report->setting)
+                      : credential ? "it is a credential, which no filesystem.allowRead gives; do "
+                                     "without it"
                       : begins(report->setting, "protected: ")
                           ? "it holds secrets of the sandbox itself; do without it"
                           : "do without this file, or ask the user for it in filesystem.allowRead";

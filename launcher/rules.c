@@ -274,9 +274,14 @@ static int add_glob_below(struct build *build, enum fence_verb verb, const char 
     if (place.type == PATH_DIR) {
         if (verb == FENCE_DENY_WRITE)
             fence_add_glob(build->fence, place.path, pattern, setting);
-        if (path_glob_match(pattern, ""))
-            result = add_place(build, verb, place.path, setting); /* `**` and `dir/``**` */
-        else if (tree_walk(place.path, build->deadline_ms, on_glob_entry, &glob, build->err) != 0)
+        bool whole = path_glob_match(pattern, ""); /* `**` and `dir/``**` */
+        if (whole)
+            result = add_place(build, verb, place.path, setting);
+        /* An allow at the directory itself lifts that one, but not what is matched in it. */
+        if (result == 0 && whole && (verb != FENCE_DENY_READ || strcmp(place.path, "/") == 0))
+            glob.matches = 1;
+        else if (result == 0 &&
+                 tree_walk(place.path, build->deadline_ms, on_glob_entry, &glob, build->err) != 0)
             result =
                 srt_err_set(build->err,
                             "%s: %s is too large to be searched for \"%s\" within %d s; begin the "

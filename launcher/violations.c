@@ -180,7 +180,8 @@ static char *make_line(const struct violation *violation, size_t *subject_len)
             "deny network-outbound %s:%u (%s)%n: %s%s%s", violation->host, violation->port,
             violation->reason != NULL ? violation->reason : "denied", &subject, message, dot, hint);
     else
-        line = must_format("deny %s %s%n (%s): %s%s%s", violation->operation,
+        line = must_format("deny %s%s%s%n (%s): %s%s%s", violation->operation,
+                           violation->path != NULL ? " " : "",
                            violation->path != NULL ? violation->path : "", &subject,
                            violation->rule != NULL      ? violation->rule
                            : violation->setting != NULL ? violation->setting

@@ -91,6 +91,17 @@ class Reads(Fence):
         result = self.attack("cat a/.env a/b/.env a/b/key.pem; cat a/env; rn a z; rn a/b z; true")
         self.assertEqual(result.stdout, "open")
 
+    def test_F04_everything_in_a_directory_is_hidden_though_that_may_be_written_to(self):
+        self.write("s/a", "secret")
+        self.write("s/d/b", "secret")
+        self.write("open", "open")
+        for entry in ("s/**", "./s/**", os.path.join(self.work, "s", "**")):
+            self.filesystem.update(denyRead=[entry], allowWrite=[".", "s"])
+            result = self.sh("cat s/a s/d/b; ls s/d; touch s/new && cat open; rm s/new; rn s/d z; rn s/a z; true")
+            self.assertEqual(result.stdout, "open", entry)
+        self.filesystem.update(denyRead=["**"], allowRead=["open"], allowWrite=["."])
+        self.assertEqual(self.sh("cat s/a s/d/b; cat open; touch new").stdout, "open")
+
     def test_F04_directory_that_cannot_be_searched_is_taken_whole(self):
         if not self.as_user:
             self.skipTest("root can search everything")

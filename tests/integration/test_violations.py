@@ -279,6 +279,18 @@ raise SystemExit(3)""")
         self.assertLessEqual(len(text.splitlines()), 9)
         self.assertIn("and 993 more, and 2000 refusals that are only counted", text)
 
+    def test_a_credential_is_not_said_to_be_had_by_allowRead(self):
+        self.write("key")
+        self.more["credentials"] = {"files": [{"path": "key", "mode": "deny"}]}
+        path = os.path.join(self.top, "v.jsonl")
+        result = self.run_in("sh", "-c", "cat key; mount -t tmpfs x /mnt; exit 1")
+        self.assertRegex(result.stderr, r"deny read \S+/key \(credentials.files\[0\]\): .*; it is a credential, which no")
+        self.assertIn("\ndeny mount (mounts are the fence): ", result.stderr)
+        self.run_in("cat", "key", options=("--violations", path))
+        with open(path) as f:
+            said = json.loads(f.readline())
+        self.assertEqual((said["setting"], said["rule"]), ("credentials.files", "credentials.files[0]"))
+
     def test_where_they_cannot_be_written_they_are_told_and_cost_nothing(self):
         """Such a descriptor is always ready: it must not be tried over and over."""
         read, closed = os.pipe()
