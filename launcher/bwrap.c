@@ -55,29 +55,9 @@ static int check_trust(const char *path, const struct fence *fence, struct srt_e
     return 0;
 }
 
-static char *search_path(void)
-{
-    const char *path = getenv("PATH");
-    if (path == NULL)
-        path = "/usr/local/bin:/usr/bin:/bin";
-    for (const char *p = path;;) {
-        size_t len = strcspn(p, ":");
-        if (len > 0 && p[0] == '/') {
-            autofree char *dir = must(strndup(p, len));
-            char *candidate = path_join(dir, "bwrap");
-            if (access(candidate, X_OK) == 0)
-                return candidate;
-            free(candidate);
-        }
-        if (p[len] == '\0')
-            return NULL;
-        p += len + 1;
-    }
-}
-
 char *bwrap_find(const char *asked, const struct fence *fence, struct srt_err *err)
 {
-    autofree char *named = asked != NULL ? must_copy(asked) : search_path();
+    autofree char *named = asked != NULL ? must_copy(asked) : path_search("bwrap");
     if (named == NULL) {
         srt_err_set(
             err, "bubblewrap (bwrap) is not in PATH; install it with \"apt install bubblewrap\"");

@@ -208,19 +208,7 @@ static char *find_gateway(const char *self)
     if (access(beside, X_OK) == 0)
         return beside;
     free(beside);
-    const char *path = getenv("PATH");
-    while (path != NULL && *path != '\0') {
-        size_t len = strcspn(path, ":");
-        if (len > 0 && path[0] == '/') {
-            autofree char *part = must(strndup(path, len));
-            char *candidate = path_join(part, "srt-gateway");
-            if (access(candidate, X_OK) == 0)
-                return candidate;
-            free(candidate);
-        }
-        path += len + (path[len] == ':');
-    }
-    return NULL;
+    return path_search("srt-gateway");
 }
 
 /* The password of a parent proxy, in a settings file that is otherwise no secret. */

@@ -25,10 +25,28 @@ char *path_join(const char *dir, const char *name)
     return joined;
 }
 
+char *path_search(const char *program)
+{
+    const char *path = getenv("PATH");
+    if (path == NULL)
+        path = "/usr/local/bin:/usr/bin:/bin";
+    for (const char *p = path;;) {
+        size_t len = strcspn(p, ":");
+        if (len > 0 && p[0] == '/') {
+            autofree char *dir = must(strndup(p, len));
+            autofree char *candidate = path_join(dir, program);
+            if (access(candidate, X_OK) == 0)
+                return steal_ptr(candidate);
+        }
+        if (p[len] == '\0')
+            return NULL;
+        p += len + 1;
+    }
+}
+
 static char *copy(const char *text, size_t len)
 {
-    char *out = must(strndup(text, len));
-    return out;
+    return must(strndup(text, len));
 }
 
 char *path_absolute(const char *name, const char *cwd, const char *home, struct srt_err *err)

@@ -35,6 +35,9 @@ void path_place_free(struct path_place *place);
 char *path_clean(const char *absolute);
 char *path_join(const char *dir, const char *name);
 
+/* The program of this name in PATH, whose relative directories do not count; NULL. */
+char *path_search(const char *program);
+
 /* `inner` is `outer` or lies below it. Both clean. */
 bool path_within(const char *inner, const char *outer);
 /* What follows `outer` in `inner`, without the slash; "" for `outer` itself. */

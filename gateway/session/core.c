@@ -73,16 +73,7 @@ void narrowing_leave(struct narrowing *narrowing)
 static struct name_service *
 name_service_create(struct worker *worker, const struct gateway_config *config, struct srt_err *err)
 {
-    const struct resolver_config resolver_config = {
-        .servers = config->dns_servers,
-        .hosts_file = config->dns_hosts_file,
-        .timeout_ms = (uint32_t)config->dns_timeout_ms,
-        .tries = (uint32_t)config->dns_tries,
-        .cache_entries = (uint32_t)config->dns_cache_entries,
-        .min_ttl_s = (uint32_t)config->dns_min_ttl_s,
-        .max_ttl_s = (uint32_t)config->dns_max_ttl_s,
-        .negative_ttl_s = (uint32_t)config->dns_negative_ttl_s,
-    };
+    const struct resolver_config resolver_config = snapshot_resolver(config);
     struct resolver *resolver = resolver_create(worker->loop, &resolver_config, err);
     if (resolver == NULL)
         return NULL;

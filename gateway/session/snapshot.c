@@ -33,10 +33,9 @@ struct place snapshot_place(const struct gateway_config *config, const char *sec
 
 /* ---- building ---- */
 
-static void check_resolver(const struct gateway_config *config, struct faults *faults)
+struct resolver_config snapshot_resolver(const struct gateway_config *config)
 {
-    struct srt_err err;
-    struct resolver_config resolver = {
+    return (struct resolver_config){
         .servers = config->dns_servers,
         .hosts_file = config->dns_hosts_file,
         .timeout_ms = (uint32_t)config->dns_timeout_ms,
@@ -46,6 +45,12 @@ static void check_resolver(const struct gateway_config *config, struct faults *f
         .max_ttl_s = (uint32_t)config->dns_max_ttl_s,
         .negative_ttl_s = (uint32_t)config->dns_negative_ttl_s,
     };
+}
+
+static void check_resolver(const struct gateway_config *config, struct faults *faults)
+{
+    struct srt_err err;
+    const struct resolver_config resolver = snapshot_resolver(config);
     if (resolver_config_check(&resolver, &err) == 0)
         return;
     bool written;

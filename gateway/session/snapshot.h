@@ -10,6 +10,7 @@
 #define SESSION_SNAPSHOT_H
 
 #include "config/gateway_config.h"
+#include "dns/resolver.h"
 #include "filters/policy.h"
 
 struct filter_set;
@@ -42,6 +43,9 @@ void snapshot_release(struct snapshot *snapshot); /* NULL is allowed */
 struct guard_host *snapshot_make_host(const struct addr *own_addrs, size_t own_addr_count,
                                       const struct config_address *own_listeners,
                                       size_t own_listener_count);
+
+/* What [dns] says; the strings are the configuration's. */
+struct resolver_config snapshot_resolver(const struct gateway_config *config);
 
 /* NULL when there is none of that name. */
 const struct policy *snapshot_policy(const struct snapshot *snapshot, const char *name);
