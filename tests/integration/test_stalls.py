@@ -1,6 +1,5 @@
 """Peers that stall, stop half-way or never stop: nobody else waits for them, and waiting costs no processor time."""
 
-import os
 import socket
 import threading
 import time
@@ -8,24 +7,8 @@ import time
 from lab import LabCase, main
 from lab.talk import PATIENCE_S
 
-TICKS_S = os.sysconf("SC_CLK_TCK")
 
-
-class StallCase(LabCase):
-    def processor_time(self):
-        with open(f"/proc/{self.gw.process.pid}/stat", encoding="ascii") as file:
-            fields = file.read().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS_S
-
-    def assert_still(self):
-        """It waits in the kernel. A loop that turns for nothing takes what it gets of a second, also on a busy machine."""
-        time.sleep(0.1)  # what was just said is still being worked on
-        before = self.processor_time()
-        time.sleep(0.8)
-        self.assertLess(self.processor_time() - before, 0.06, "the gateway turns round for nothing")
-
-
-class Pipelines(StallCase):
+class Pipelines(LabCase):
     """What is waiting to be sent to one side, while the session waits for something else."""
 
     def unread(self, count, last):
@@ -78,7 +61,7 @@ class Pipelines(StallCase):
         self.assert_still()
 
 
-class Farewells(StallCase):
+class Farewells(LabCase):
     def test_who_is_gone_is_not_waited_for(self):
         """What a broken server had said is delivered first, but not to somebody who has gone as well."""
         def break_off(talk):
@@ -100,7 +83,7 @@ class Farewells(StallCase):
         self.assertLess(time.monotonic() - began, 5)
 
 
-class Floods(StallCase):
+class Floods(LabCase):
     def test_interim_answers_without_end_keep_nobody_waiting(self):
         def flood(talk):
             talk.incoming()

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from lab import gateway as gateway_module
@@ -165,6 +166,18 @@ class LabCase(unittest.TestCase):
         self.assertEqual(set(body), {"error", "reason", "host", "port", "policy", "rule", "request_id",
                                      "message", "next_step", "docs"})
         return body
+
+    def processor_time(self):
+        with open(f"/proc/{self.gw.process.pid}/stat", encoding="ascii") as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def assert_still(self):
+        """It waits in the kernel. A loop that turns for nothing takes what it gets of a second, also on a busy machine."""
+        time.sleep(0.1)  # what was just said is still being worked on
+        before = self.processor_time()
+        time.sleep(0.8)
+        self.assertLess(self.processor_time() - before, 0.06, "the gateway turns round for nothing")
 
     def assert_untouched(self, *servers):
         """Nothing ever reached these servers."""

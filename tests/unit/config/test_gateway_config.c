@@ -1,5 +1,6 @@
 #include "config/gateway_config.h"
 
+#include "files.h"
 #include "said.h"
 
 #include <inttypes.h>
@@ -659,31 +660,6 @@ static void what_could_be_read_can_be_had(void **state)
     assert_int_equal(faults.errors, 1);
     gateway_config_free(config);
     faults_free(&faults);
-}
-
-static int enter_directory(void **state)
-{
-    char directory[] = "/tmp/config.XXXXXX";
-    if (mkdtemp(directory) == NULL || chdir(directory) != 0)
-        return -1;
-    *state = strdup(directory);
-    return 0;
-}
-
-static int leave_directory(void **state)
-{
-    char command[100];
-    snprintf(command, sizeof(command), "rm -r %s", (const char *)*state);
-    free(*state);
-    return chdir("/") != 0 || system(command) != 0 ? -1 : 0;
-}
-
-static void write_file(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    assert_int_equal(fclose(file), 0);
 }
 
 static void refuse_file(const char *path, const char *expected)

@@ -1,5 +1,6 @@
 #include "config/ini.h"
 
+#include "files.h"
 #include "said.h"
 
 #include <sys/stat.h>
@@ -183,32 +184,6 @@ static void lines_may_have_4096_bytes_and_no_more(void **state)
 
     strcpy(text + start + INI_LINE_MAX - 4, "x\nl = 1\n");
     refuse_bytes(str_of(text), "g.ini:2: a line has at most 4096 bytes, this one has 4097");
-}
-
-/* Files below a directory of their own, which is the working directory while the test runs. */
-static int enter_directory(void **state)
-{
-    char directory[] = "/tmp/ini.XXXXXX";
-    if (mkdtemp(directory) == NULL || chdir(directory) != 0)
-        return -1;
-    *state = strdup(directory);
-    return 0;
-}
-
-static int leave_directory(void **state)
-{
-    char command[100];
-    snprintf(command, sizeof(command), "rm -r %s", (const char *)*state);
-    free(*state);
-    return chdir("/") != 0 || system(command) != 0 ? -1 : 0;
-}
-
-static void write_file(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    assert_int_equal(fclose(file), 0);
 }
 
 static void read_main(struct ini_doc *doc, const char *path, const char *result)
