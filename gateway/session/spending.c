@@ -31,7 +31,6 @@ bool spending_begin(struct session *s)
 
 bool spending_charge(struct session *s)
 {
-    unsigned wait_s;
     const struct config_client *client = s->identity.client;
     const uint64_t sent = s->request.bytes_up + s->relay.up.bytes;
     if (s->budget == NULL || client == NULL || client->bytes_up.count == 0)
@@ -39,5 +38,6 @@ bool spending_charge(struct session *s)
     const int64_t now = session_clock_ns();
     bucket_charge(&s->budget->bytes_up, &client->bytes_up, sent - s->charged_bytes, now);
     s->charged_bytes = sent;
-    return !bucket_is_empty(&s->budget->bytes_up, &client->bytes_up, now, &wait_s);
+    return !bucket_is_empty(&s->budget->bytes_up, &client->bytes_up, now,
+                            &s->request.retry_after_s);
 }

@@ -4,11 +4,21 @@
 #include "session/exchange.h"
 #include "session/spending.h"
 
+/* Who has not been answered is told. */
+static enum step exchange_over_limit(struct session *s)
+{
+    if (s->http->head_passed)
+        return step_over_limit(s);
+    s->cause = CLOSE_LIMIT;
+    session_refuse_request(s, OUTCOME_LIMIT, 0, NULL);
+    return STEP_REFUSE;
+}
+
 enum step wake_exchange(struct session *s)
 {
     enum exchange_result result = exchange_turn(s);
-    if (!spending_charge(s))
-        return step_over_limit(s);
+    if (!spending_charge(s) && (result == EXCHANGE_WAIT || result == EXCHANGE_UPGRADED))
+        return exchange_over_limit(s); /* what is through is through; the next is refused */
     switch (result) {
     case EXCHANGE_WAIT:
         return STEP_WAIT;

@@ -222,6 +222,27 @@ class Budgets(FleetCase):
         self.assertLess(close["bytes_up"], 400_000)
         self.assert_refused(gw.refused_connect(sink.authority), 429, "limit")
 
+    def test_bytes_up_end_an_exchange_with_an_answer(self):
+        def late(request):
+            return reply(body="thanks") if len(request.body) < 1000 else None
+
+        good = self.origin("good.test", late)
+        gw = self.gateway(hosts=[good], listen="address = 127.0.0.1:0", more=(
+            "[client near]\nsource = 127.0.0.0/8\npolicy = near\nbytes-up = 100k/h\n"
+            f"[policy near]\nallow = {good.authority}\nallow-addresses = 127.0.0.0/8\n"))
+        url = f"http://{good.authority}/"
+        with gw.client() as client:
+            client.request(f"POST {url} HTTP/1.1", body="small")
+            self.assertEqual(client.response().body, b"thanks")
+            client.request(f"POST {url} HTTP/1.1", [("Content-Length", "1000000"), ("Connection", "close")])
+            client.send(b"x" * 200_000)
+            response = client.response()
+            self.assert_refused(response, 429, "limit")
+            self.assertGreater(int(response.get("Retry-After")), 1)
+        refused = gw.decision("good.test", verdict="deny")
+        self.assertEqual(gw.close_record(refused["id"])["cause"], "limit")
+        self.assert_refused(gw.get(url), 429, "limit")
+
 
 class Exhaustion(FleetCase):
     def test_M04_without_descriptors_existing_traffic_flows_and_new_waits_or_is_told(self):
