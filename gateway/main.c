@@ -63,6 +63,15 @@ static int unknown_command(const char *word)
     return EXIT_USAGE;
 }
 
+/* A script that reads half an answer must not take it for the whole. */
+static int all_was_said(int status)
+{
+    if (fflush(stdout) == 0 && ferror(stdout) == 0)
+        return status;
+    fputs("srt-gateway: standard output cannot be written\n", stderr);
+    return EXIT_SYSTEM;
+}
+
 int main(int argc, char **argv)
 {
     static char program[] = "srt-gateway"; /* what getopt's messages begin with */
@@ -84,6 +93,6 @@ int main(int argc, char **argv)
         argv[0] = program;
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         if (strcmp(commands[i].name, word) == 0)
-            return commands[i].run(&commands[i], argc, argv);
+            return all_was_said(commands[i].run(&commands[i], argc, argv));
     return unknown_command(word);
 }

@@ -243,7 +243,7 @@ static bool token_is_right(const struct admin_client *client, const struct http_
         return false;
     given = str_trim(str_from(given, 7));
     if (len > 0 && secret[len - 1] == '\n')
-        len--;
+        len -= len > 1 && secret[len - 2] == '\r' ? 2 : 1;
     return len > 0 && given.len == len && CRYPTO_memcmp(given.p, secret, len) == 0;
 }
 

@@ -53,6 +53,14 @@ class Judging(LabCase):
         out, _ = self.tool("explain", "-c", path, "bad.wild.test:8443", status=1)
         self.assertIn("no-bad", out)
 
+    def test_an_answer_that_cannot_be_written_is_no_success(self):
+        path = self.write("explained.ini", self.config(**self.CONFIG))
+        for arguments in (("options",), ("check", "-c", path), ("explain", "-c", path, "good.test:443")):
+            with self.subTest(arguments=arguments), open("/dev/full", "wb") as full:
+                done = subprocess.run([binary(), *arguments], stdout=full, stderr=subprocess.PIPE, text=True, env=environment(), check=False)
+                self.assertEqual(done.returncode, 71)
+                self.assertIn("standard output cannot be written", done.stderr)
+
     def test_malformed_targets_are_usage(self):
         path = self.write("explained.ini", self.config(**self.CONFIG))
         for target in ("good.test", "good.test:0", "127.1:80", "a b:80", "http://u@good.test/", ""):
@@ -130,7 +138,7 @@ class Operating(LabCase):
     def lab(self):
         self.good = self.upstream(name="good.test")
         self.token = "operator-secret"
-        token = self.write("admin.token", self.token + "\n")
+        token = self.write("admin.token", self.token + "\r\n")
         config = self.config(allow=[self.good.authority], hosts=[self.good]).replace(
             "admin = none", f"admin = {self.path('admin.sock')}\nadmin = 127.0.0.1:0\nadmin-token-file = {token}")
         self.gw = self.gateway(config)
