@@ -513,7 +513,8 @@ bool ini_read(struct ini_doc *doc, const char *path, struct faults *faults)
 {
     size_t errors = faults->errors;
     path = ini_keep(doc, str_of(path));
-    read_file(doc, path, NULL, (struct place){.file = path}, faults);
+    /* Every fault has a line, even where there is none to read. */
+    read_file(doc, path, NULL, (struct place){.file = path, .line = 1}, faults);
     require_a_section(doc, path, errors, faults);
     return faults->errors == errors;
 }

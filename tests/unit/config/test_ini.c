@@ -301,9 +301,9 @@ static void includes_that_cannot_be_read_are_refused(void **state)
     read_main(&doc, "faulty.ini", "part.ini:2: expected KEY = VALUE, found `junk`");
     ini_free(&doc);
 
-    read_main(&doc, "absent.ini", "absent.ini: No such file or directory");
+    read_main(&doc, "absent.ini", "absent.ini:1: No such file or directory");
     ini_free(&doc);
-    read_main(&doc, "dir", "dir: is a directory");
+    read_main(&doc, "dir", "dir:1: is a directory");
     ini_free(&doc);
 }
 
