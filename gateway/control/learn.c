@@ -26,6 +26,7 @@ struct wish {
 
 struct learned {
     json_t *wanted;  /* host -> port -> requests */
+    json_t *methods; /* a rule for one method, where others are allowed -> requests */
     json_t *unheard; /* a comment -> requests that no allow line would lift */
 };
 
@@ -48,6 +49,39 @@ static void want(struct learned *learned, const struct target *target)
     tally(ports, port);
 }
 
+static bool is_rule(const char *text, struct faults *faults)
+{
+    static char nothing[] = "";
+    static const struct rule_origin nowhere = {.prefix = nothing, .suffix = "", .file = nothing};
+    struct rule rule;
+    bool read =
+        rule_parse(&rule, RULE_ALLOW, RULE_INI, text, &nowhere, 1, (struct place){0}, faults);
+    if (read)
+        rule_free(&rule);
+    return read;
+}
+
+/* Whether a rule can say it: clients make methods up, and rules know those in upper case. */
+static bool want_method(struct learned *learned, const struct history_record *record,
+                        const struct target *target)
+{
+    enum { METHOD_MAX = 64 };
+    char host[PROPOSAL_HOST_MAX], ports[PROPOSAL_PORTS_MAX];
+    char rule[PROPOSAL_HOST_MAX + PROPOSAL_PORTS_MAX + METHOD_MAX + 16];
+    uint16_t port = target->port;
+    if (record->outcome != OUTCOME_METHOD_NOT_ALLOWED || record->method == NULL ||
+        strlen(record->method) > METHOD_MAX)
+        return false;
+    snprintf(rule, sizeof(rule), "%s%s method=%s", proposal_host(host, target),
+             proposal_ports(ports, &port, 1), record->method);
+    struct faults faults = {0};
+    bool said = strchr(record->method, ',') == NULL && is_rule(rule, &faults);
+    faults_free(&faults);
+    if (said)
+        tally(learned->methods, rule);
+    return said;
+}
+
 static void unheard(struct learned *learned, const struct history_record *record,
                     const struct target *target)
 {
@@ -66,24 +100,17 @@ static void learn_from(void *arg, const struct history_record *record)
         return;
     if (proposal_helps(record))
         want(learned, &target);
-    else if (proposal_concerns(record))
+    else if (!want_method(learned, record, &target) && proposal_concerns(record))
         unheard(learned, record, &target);
 }
 
 /* Whether `check` would take `allow = *.APEX` without a fault or a warning. */
 static bool wildcard_is_clean(const char *apex)
 {
-    static char nothing[] = "";
-    static const struct rule_origin nowhere = {.prefix = nothing, .suffix = "", .file = nothing};
     struct faults faults = {0};
-    struct rule rule;
     char text[NAME_MAX_LEN + 3];
     snprintf(text, sizeof(text), "*.%s", apex);
-    bool clean = strchr(apex, '.') != NULL && rule_parse(&rule, RULE_ALLOW, RULE_INI, text,
-                                                         &nowhere, 1, (struct place){0}, &faults);
-    if (clean)
-        rule_free(&rule);
-    clean = clean && faults.count == 0;
+    bool clean = strchr(apex, '.') != NULL && is_rule(text, &faults) && faults.count == 0;
     faults_free(&faults);
     return clean;
 }
@@ -187,6 +214,18 @@ static void print_lines(json_t *wanted, bool exact)
     }
 }
 
+static void print_methods(json_t *rules)
+{
+    const char *rule;
+    json_t *requests;
+    json_object_foreach(rules, rule, requests)
+    {
+        const long long count = json_integer_value(requests);
+        printf("# %lld %s: %s\nallow = %s\n", count, count == 1 ? "request" : "requests", rule,
+               rule);
+    }
+}
+
 static void print_unheard(json_t *table)
 {
     const char *comment;
@@ -207,7 +246,8 @@ int command_learn(const struct command *self, int argc, char **argv)
     if (optind + 1 != argc)
         return command_misused(self, "name one audit log");
 
-    struct learned learned = {.wanted = json_object(), .unheard = json_object()};
+    struct learned learned = {
+        .wanted = json_object(), .methods = json_object(), .unheard = json_object()};
     struct srt_err err;
     int status = EXIT_DONE;
     if (history_read(argv[optind], learn_from, &learned, NULL, &err) != 0) {
@@ -215,9 +255,11 @@ int command_learn(const struct command *self, int argc, char **argv)
         status = EXIT_SYSTEM;
     } else {
         print_lines(learned.wanted, exact);
+        print_methods(learned.methods);
         print_unheard(learned.unheard);
     }
     json_decref(learned.wanted);
+    json_decref(learned.methods);
     json_decref(learned.unheard);
     return status;
 }

@@ -54,11 +54,17 @@ const char *proposal_ports(char out[PROPOSAL_PORTS_MAX], uint16_t *ports, size_t
 const char *proposal_note(char out[PROPOSAL_NOTE_MAX], const struct history_record *record)
 {
     const char *word = outcome_row(record->outcome)->word;
-    if (record->outcome == OUTCOME_ADDRESS_DENIED && record->addr != NULL)
-        snprintf(out, PROPOSAL_NOTE_MAX, "leads to %s: only `allow-addresses = %s` lifts that",
-                 record->addr, record->addr);
+    if (record->outcome == OUTCOME_ADDRESS_DENIED && record->addr != NULL && record->rule != NULL)
+        snprintf(out, PROPOSAL_NOTE_MAX, "leads to %s (rule %s): no allow line lifts that",
+                 record->addr, record->rule);
+    else if (record->outcome == OUTCOME_ADDRESS_DENIED && record->addr != NULL)
+        snprintf(out, PROPOSAL_NOTE_MAX,
+                 "leads to %s: only its rule's `to=%s` or `allow-addresses = %s` lifts that",
+                 record->addr, record->addr, record->addr);
     else if (record->would_deny)
         snprintf(out, PROPOSAL_NOTE_MAX, "only reported, by rule %s", record->rule);
+    else if (record->outcome == OUTCOME_METHOD_NOT_ALLOWED)
+        snprintf(out, PROPOSAL_NOTE_MAX, "%s: only a line with that method= lifts that", word);
     else if (record->rule != NULL)
         snprintf(out, PROPOSAL_NOTE_MAX, "%s (rule %s); no allow line lifts that", word,
                  record->rule);

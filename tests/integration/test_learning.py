@@ -101,6 +101,34 @@ class Learning(LearningCase):
         self.assertRegex("\n".join(comments), r"bad\.test.*no allow line lifts that")
         self.assertRegex("\n".join(comments), r"private\.test.*10\.1\.2\.3")
 
+    def test_a_method_that_was_denied_is_allowed_and_no_more(self):
+        rules = {"allow": ["api.test:80 method=GET path=/v1/*"]}
+        gw = self.gateway(**{**self.BASE, **rules})
+        for method in ("PUT", "PUT", "X-1", "put"):
+            with gw.client() as client:
+                client.request(f"{method} http://api.test/v1/x HTTP/1.1")
+                client.response()
+        gw.wait_for_record(lambda entry: entry["reason"] == "method-not-allowed", number=4)
+        gw.stop()
+        proposed, comments = self.learn(gw.audit_path)
+        self.assertEqual(proposed, ["allow = api.test method=PUT", "allow = api.test method=X-1"])
+        self.assertEqual(comments[0], "# 2 requests: api.test method=PUT")
+        self.assertRegex(comments[2], r"^# 1 not covered: api\.test:80: method-not-allowed: ")
+        config = self.taught(proposed, **rules)
+        for method, status in (("PUT", 0), ("X-1", 0), ("POST", 1), ("put", 1)):
+            with self.subTest(method=method):
+                self.tool("explain", "-c", config, "--method", method, "http://api.test/v1/x", status=status)
+        self.tool("explain", "-c", config, "http://api.test/v2/x", status=1)
+
+    def test_what_lifts_an_address_is_said_as_it_is(self):
+        names = self.name_server({"private.test": ["10.1.2.3"], "ours.test": ["10.7.0.1"]})
+        audit = self.recorded("private.test:443", "ours.test:443", allow=["private.test", "ours.test"], deny=["10.7.0.0/16 id=ours"], names=names)
+        told = "\n".join(self.learn(audit)[1])
+        self.assertRegex(told, r"private\.test:443 leads to 10\.1\.2\.3: only its rule's `to=10\.1\.2\.3` or `allow-addresses")
+        self.assertRegex(told, r"ours\.test:443 leads to 10\.7\.0\.1 \(rule ours\): no allow line lifts that")
+        lifted = self.write("lifted.ini", self.config(allow=["private.test to=10.1.2.3"], allow_addresses=None))
+        self.tool("explain", "-c", lifted, "--addr", "10.1.2.3", "private.test:443")
+
     def test_nothing_denied_is_nothing_proposed(self):
         self.assertEqual(self.learn(self.recorded("good.test:443")), ([], []))
 
