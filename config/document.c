@@ -19,18 +19,12 @@ static bool is_blank(struct str text)
     return true;
 }
 
-/* Values take up to a hundred times the memory of their text, and the text may come from a hostile
- * launcher; commas count them from above. */
-static bool is_bounded(struct document *document, struct str text)
+size_t settings_values_of(struct str text)
 {
     size_t commas = 0;
     for (size_t i = 0; i < text.len; i++)
         commas += text.p[i] == ',';
-    if (text.len <= SETTINGS_BYTES_MAX && commas < SETTINGS_VALUES_MAX)
-        return true;
-    FAULT_IN_TEXT(document, 1, 1, "is larger than %d bytes or has more than %d values",
-                  SETTINGS_BYTES_MAX, SETTINGS_VALUES_MAX);
-    return false;
+    return commas + 1;
 }
 
 static bool is_escaped(struct str text, size_t at)
@@ -68,8 +62,11 @@ static json_t *parse(struct document *document, struct str text)
                       "starts with a byte order mark; save it as UTF-8 without one");
         return NULL;
     }
-    if (!is_bounded(document, text))
+    if (text.len > SETTINGS_BYTES_MAX || settings_values_of(text) > SETTINGS_VALUES_MAX) {
+        FAULT_IN_TEXT(document, 1, 1, "is larger than %d bytes or has more than %d values",
+                      SETTINGS_BYTES_MAX, SETTINGS_VALUES_MAX);
         return NULL;
+    }
     json_error_t error;
     json_t *json = json_loadb(text.p, text.len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
     if (json == NULL) {
@@ -97,6 +94,13 @@ bool document_open(struct document *document, const char *file, struct str text,
     return document->json != NULL;
 }
 
+void document_open_value(struct document *document, const char *source, json_t *json,
+                         struct faults *faults)
+{
+    *document = (struct document){
+        .file = source, .json = json_incref(json), .faults = faults, .errors = faults->errors};
+}
+
 bool document_close(struct document *document)
 {
     json_decref(document->json);
@@ -108,8 +112,33 @@ bool document_close(struct document *document)
 
 struct place node_place(const struct document *document, const struct node *node)
 {
+    if (document->spots.items == NULL)
+        return (struct place){document->file, 0, (unsigned)node->spot};
     const struct json_spot *spot = &document->spots.items[node->spot];
     return (struct place){document->file, spot->line, spot->column};
+}
+
+static struct place key_place(const struct document *document, const struct node *node)
+{
+    if (document->spots.items == NULL)
+        return node_place(document, node);
+    const struct json_spot *spot = &document->spots.items[node->spot];
+    return (struct place){document->file, spot->key_line, spot->key_column};
+}
+
+struct str node_source(const struct document *document, const struct node *node)
+{
+    return document->spots.items[node->spot].text;
+}
+
+static size_t first_spot(struct document *document, const struct node *node)
+{
+    return document->spots.items != NULL ? node->spot + 1 : ++document->met;
+}
+
+static size_t spot_after(struct document *document, size_t spot)
+{
+    return document->spots.items != NULL ? document->spots.items[spot].end : ++document->met;
 }
 
 static const char *type_word(const json_t *json)
@@ -171,11 +200,6 @@ static char *member_path(const char *path, const char *key)
     return must_format("%s%s%s", path, path[0] != '\0' ? "." : "", key);
 }
 
-static char *element_path(const char *path, size_t index)
-{
-    return must_format("%s[%zu]", path, index);
-}
-
 char *node_copy(const json_t *string)
 {
     return must(strdup(json_string_value(string)));
@@ -186,14 +210,30 @@ void *member_field(void *object, size_t offset)
     return (char *)object + offset;
 }
 
+/* [I], without printf: there may be many. */
+static void write_index(char *out, size_t index)
+{
+    size_t digits = 1;
+    for (size_t rest = index; rest >= 10; rest /= 10)
+        digits++;
+    out[0] = '[';
+    out[digits + 1] = ']';
+    out[digits + 2] = '\0';
+    for (; digits > 0; digits--, index /= 10)
+        out[digits] = (char)('0' + index % 10);
+}
+
 void node_each(struct document *document, const struct node *node, node_each_fn *each, void *arg)
 {
-    size_t spot = node->spot + 1;
+    size_t spot = first_spot(document, node);
     if (json_is_array(node->json)) {
+        const size_t len = strlen(node->path);
+        autofree char *path = must(malloc(len + sizeof("[18446744073709551615]")));
+        memcpy(path, node->path, len);
         for (size_t i = 0; i < json_array_size(node->json); i++) {
-            autofree char *path = element_path(node->path, i);
+            write_index(path + len, i);
             each(document, &(struct node){json_array_get(node->json, i), spot, path}, NULL, arg);
-            spot = document->spots.items[spot].end;
+            spot = spot_after(document, spot);
         }
         return;
     }
@@ -204,7 +244,7 @@ void node_each(struct document *document, const struct node *node, node_each_fn 
     {
         autofree char *path = member_path(node->path, key);
         each(document, &(struct node){value, spot, path}, key, arg);
-        spot = document->spots.items[spot].end;
+        spot = spot_after(document, spot);
     }
 }
 
@@ -218,8 +258,7 @@ static void unknown_key(struct document *document, const struct node *node, cons
     assert(count < sizeof(keys) / sizeof(keys[0]));
     keys[count] = NULL;
     const char *nearest = nearest_word(key, keys);
-    const struct json_spot *spot = &document->spots.items[node->spot];
-    struct place place = {document->file, spot->key_line, spot->key_column};
+    const struct place place = key_place(document, node);
     if (nearest != NULL)
         faults_add(document->faults, FAULT_ERROR, place, "unknown key %s; did you mean %s?",
                    node->path, nearest);

@@ -14,11 +14,14 @@
 #include <jansson.h>
 #include <stddef.h>
 
-/* Walked in the order of its text, so that the spots of json_place.h go along. */
+/* Walked in the order of its text, so that the spots of json_place.h go along. Where there is no
+ * text, values are numbered as they are met, and the number is the column of a place without line.
+ */
 struct document {
     const char *file;
     json_t *json;
-    struct json_spots spots;
+    struct json_spots spots; /* none where there is no text */
+    size_t met;
     struct faults *faults;
     size_t errors; /* that were there before */
 };
@@ -43,6 +46,10 @@ struct member {
 bool document_open(struct document *document, const char *file, struct str text,
                    struct faults *faults);
 
+/* Values that somebody else has read. */
+void document_open_value(struct document *document, const char *source, json_t *json,
+                         struct faults *faults);
+
 /* Whether there was no fault since it was opened. */
 bool document_close(struct document *document);
 
@@ -52,6 +59,8 @@ bool document_close(struct document *document);
     faults_add((document)->faults, FAULT_ERROR, node_place(document, node), __VA_ARGS__)
 
 struct place node_place(const struct document *document, const struct node *node);
+/* As it is written. The document has a text. */
+struct str node_source(const struct document *document, const struct node *node);
 
 /* A fault where it is something else. */
 bool node_is(struct document *document, const struct node *node, bool matches, const char *wanted);

@@ -34,15 +34,18 @@ static void skip_space(struct scan *scan)
         step(scan);
 }
 
+/* Most of a text is strings, and they hold no newlines. */
 static void skip_string(struct scan *scan)
 {
-    step(scan);
-    while (peek(scan) != '"' && scan->rest.len > 0) {
-        if (peek(scan) == '\\')
-            step(scan);
-        step(scan);
+    const struct str text = scan->rest;
+    size_t at = 1, continued = 0;
+    for (; at < text.len && text.p[at] != '"'; at++) {
+        continued += ((unsigned char)text.p[at] & 0xc0) == 0x80;
+        at += text.p[at] == '\\';
     }
-    step(scan);
+    at = at < text.len ? at + 1 : text.len;
+    scan->column += (unsigned)(at - continued);
+    scan->rest = str_from(text, at);
 }
 
 static void skip_word(struct scan *scan)
@@ -87,6 +90,7 @@ static bool scan_value(struct scan *scan, unsigned key_line, unsigned key_column
 {
     skip_space(scan);
     struct json_spots *spots = scan->spots;
+    const struct str from = scan->rest;
     size_t index = spots->count;
     spots->items = grow_one(spots->items, spots->count, sizeof(*spots->items));
     spots->items[spots->count++] = (struct json_spot){
@@ -100,6 +104,7 @@ static bool scan_value(struct scan *scan, unsigned key_line, unsigned key_column
         skip_word(scan);
     }
     spots->items[index].end = spots->count;
+    spots->items[index].text = (struct str){from.p, from.len - scan->rest.len};
     return true;
 }
 

@@ -16,6 +16,7 @@ struct json_spot {
     unsigned line, column;         /* of the value's first byte; columns count characters from 1 */
     unsigned key_line, key_column; /* of its key's opening quote, 0 outside objects */
     size_t end;                    /* the index behind its last member */
+    struct str text;               /* the value as it is written */
 };
 
 struct json_spots {

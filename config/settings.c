@@ -459,9 +459,10 @@ static void read_network(struct document *document, const struct member *member,
 {
     (void)member;
     struct settings *settings = object;
+    const struct str source = node_source(document, node);
     read_network_object(document, node, &settings->network);
     if (settings->network.present)
-        settings->network_json = must(json_dumps(node->json, JSON_COMPACT));
+        settings->network_json = must(strndup(source.p, source.len));
 }
 
 static void read_filesystem(struct document *document, const struct member *member,
@@ -530,13 +531,13 @@ struct settings *settings_read(const char *path, struct faults *faults)
     return settings_read_text(path, (struct str){bytes, len}, faults);
 }
 
-bool settings_network_read(struct settings_network *out, const char *source, struct str json_text,
+bool settings_network_read(struct settings_network *out, const char *source, json_t *json,
                            struct faults *faults)
 {
     struct document document;
     *out = (struct settings_network){0};
-    if (document_open(&document, source, json_text, faults))
-        read_network_object(&document, &(struct node){document.json, 0, "network"}, out);
+    document_open_value(&document, source, json, faults);
+    read_network_object(&document, &(struct node){json, 0, "network"}, out);
     if (document_close(&document))
         return true;
     settings_network_free(out);

@@ -16,6 +16,9 @@
 
 /* Of a file, and of a network object. */
 enum { SETTINGS_BYTES_MAX = 8 << 20, SETTINGS_VALUES_MAX = 200000 };
+/* No fewer than a JSON text has. They take up to a hundred times the memory of their text, which
+ * may come from a hostile launcher, so it is asked before they are read. */
+size_t settings_values_of(struct str text);
 
 struct settings_text {
     char *text;
@@ -81,7 +84,7 @@ struct settings {
     struct settings_list git_safe_directories;
     bool enable_weaker_nested_sandbox, allow_nested_user_namespaces;
     char *bwrap_path;
-    char *network_json; /* the `network` object as compact JSON, for the attach message; NULL if
+    char *network_json; /* the `network` object as it is written, for the attach message; NULL if
                            absent */
 };
 
@@ -95,9 +98,10 @@ void settings_free(struct settings *settings);
  * such entry. */
 struct place settings_place(const struct settings *settings, struct str setting);
 
-/* Only a `network` object, as it comes over the attach connection or as one line of --control-fd
- * (there a complete settings object: use settings_read_text). */
-bool settings_network_read(struct settings_network *out, const char *source, struct str json,
+/* Only a `network` object, as it comes over the attach connection, where it was parsed and bounded.
+ * It has no text to point into: a place has no line, its column is the value's number. */
+struct json_t;
+bool settings_network_read(struct settings_network *out, const char *source, struct json_t *json,
                            struct faults *faults);
 void settings_network_free(struct settings_network *network);
 

@@ -92,7 +92,6 @@ void launch_free(struct launch *launch)
     free(launch->name);
     free(launch->client);
     free(launch->policy);
-    free(launch->next_network);
     faults_free(&launch->said);
     free(launch);
 }
@@ -399,8 +398,6 @@ void launch_updated(struct launch *launch)
 {
     if (launch->state != LAUNCH_UPDATING || --launch->updates_left > 0)
         return; /* or the launcher has gone meanwhile */
-    free(launch->next_network);
-    launch->next_network = NULL;
     launch->narrowed = launch->next_narrowed;
     launch->state = LAUNCH_ATTACHED;
     struct attach_server *server = launch->server;
@@ -438,13 +435,12 @@ static bool update(struct launch *launch, const struct attach_message *message)
     if (result != 0)
         return reject(launch, message->serial, err.text);
     launch->serial = message->serial;
-    launch->next_network = must_copy(message->network);
     launch->next_narrowed = narrowing;
     launch->updates_left = 1;
     launch->state = LAUNCH_UPDATING;
     watch_connection(launch);
     sandbox_update(launch->sandbox, narrowing, on_updated, launch);
-    launch->updates_left += launch_tell_update(launch);
+    launch->updates_left += launch_tell_update(launch, message->network);
     return true;
 }
 

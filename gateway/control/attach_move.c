@@ -8,6 +8,7 @@
 #include "srt/cleanup.h"
 #include "srt/must.h"
 
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -242,15 +243,24 @@ static int take_listeners(struct launch *launch, struct channel_message *message
     return 0;
 }
 
+/* What another gateway has sent, which has read it from the launcher. */
+static int read_lists(struct launch *launch, json_t *lists, struct policy **narrowing,
+                      struct srt_err *err)
+{
+    if (lists == NULL)
+        return srt_err_set(err, "what narrows it is not valid JSON");
+    return terms_narrowing(false, launch->asks, lists, narrowing, &launch->said, err);
+}
+
 static int take_network(struct launch *launch, int fd, struct srt_err *err)
 {
     struct json network = {0};
     if (!parcel_open(fd, &network))
         return srt_err_set(err, "what narrows it cannot be read");
-    autofree char *text = must(strndup(network.data, network.len));
+    json_t *lists = json_loadb(network.data, network.len, 0, NULL);
     json_free(&network);
-    const int result =
-        terms_narrowing(false, launch->asks, text, &launch->narrowing, &launch->said, err);
+    const int result = read_lists(launch, lists, &launch->narrowing, err);
+    json_decref(lists);
     launch->narrowed = launch->narrowing;
     return result;
 }
@@ -371,9 +381,10 @@ void attach_narrow(struct attach_server *server, const char *sandbox, struct str
     struct launch *launch = find_moved(server, sandbox);
     struct policy *narrowing = NULL;
     struct srt_err err;
-    autofree char *text = network.len > 0 ? strndup(network.p, network.len) : NULL;
-    if (launch != NULL &&
-        terms_narrowing(false, launch->asks, text, &narrowing, &launch->said, &err) == 0) {
+    json_t *lists = json_loadb(network.p, network.len, 0, NULL);
+    const bool good = launch != NULL && read_lists(launch, lists, &narrowing, &err) == 0;
+    json_decref(lists);
+    if (good) {
         launch->serial = serial;
         launch->narrowed = NULL; /* it is the other process that knows */
         sandbox_update(launch->sandbox, narrowing, on_narrowed, launch);
@@ -422,15 +433,15 @@ static void on_updated_elsewhere(void *arg, struct channel_message *message)
     free(told);
 }
 
-unsigned launch_tell_update(const struct launch *launch)
+unsigned launch_tell_update(const struct launch *launch, const json_t *network)
 {
+    autofree char *text = must(json_dumps(network, JSON_COMPACT));
     struct update_told *told = must(calloc(1, sizeof(*told)));
     told->server = launch->server;
     told->sandbox = must_copy(launch->name);
     told->waiting = predecessors_ask(
         launch->server->gateway->predecessors,
-        &(struct predecessors_question){
-            .type = "update", .sandbox = launch->name, .parcel = launch->next_network},
+        &(struct predecessors_question){.type = "update", .sandbox = launch->name, .parcel = text},
         on_updated_elsewhere, told);
     if (told->waiting > 0)
         return told->waiting;

@@ -1,5 +1,6 @@
 #include "control/frame.h"
 
+#include "config/settings.h"
 #include "record/json.h"
 #include "srt/must.h"
 
@@ -7,7 +8,11 @@
 #include <jansson.h>
 #include <stdlib.h>
 
-enum { HEADER = 4 };
+enum {
+    HEADER = 4,
+    /* A command is a path, and commas in it are counted too. */
+    VALUES_MAX = SETTINGS_VALUES_MAX + 8192,
+};
 
 /* ---- frames ---- */
 
@@ -126,7 +131,7 @@ static int read_network(struct attach_message *out, json_t *object, bool nullabl
         return 0;
     if (!json_is_object(network))
         return srt_err_set(err, "\"network\" must be an object%s", nullable ? " or null" : "");
-    out->network = must(json_dumps(network, JSON_COMPACT));
+    out->network = json_incref(network);
     return 0;
 }
 
@@ -235,6 +240,8 @@ int attach_message_read(struct attach_message *out, struct str json, struct srt_
 {
     json_error_t where;
     *out = (struct attach_message){0};
+    if (settings_values_of(json) > VALUES_MAX)
+        return srt_err_set(err, "the message has more than %d values", VALUES_MAX);
     json_t *object = json_loadb(json.p, json.len, JSON_REJECT_DUPLICATES, &where);
     if (object == NULL)
         return srt_err_set(err, "the message is not valid JSON (column %d)", where.column);
@@ -251,7 +258,7 @@ void attach_message_free(struct attach_message *message)
     free(message->name);
     free(message->policy);
     free(message->command);
-    free(message->network);
+    json_decref(message->network);
     free(message->id);
     *message = (struct attach_message){
         .type = message->type, .serial = message->serial, .answerable = message->answerable};

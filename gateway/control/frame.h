@@ -53,7 +53,7 @@ struct attach_message {
     int64_t serial;
     bool answerable; /* also when the rest of it is wrong: by "rejected", for `serial` is known */
     /* both */
-    char *network; /* the object as JSON text; NULL: null */
+    struct json_t *network; /* an object, no deeper looked at; NULL: null */
 };
 
 /* Strict: known types and members only, each of its kind, none twice. A name is 1-128 printable

@@ -61,8 +61,7 @@ struct launch {
     const struct policy *narrowed; /* what narrows it, its sandbox's while that is attached and no
                                       update is under way; NULL: nothing */
     const struct policy *next_narrowed; /* by the update under way, */
-    char *next_network;                 /* which brings that, */
-    int64_t serial;                     /* has this number, */
+    int64_t serial;                     /* which has this number, */
     unsigned updates_left;              /* and how many processes have not taken it up */
     uint64_t missed;                    /* denials that did not fit into `out` */
 
@@ -103,7 +102,7 @@ bool launch_flush(struct launch *launch);
 /* One process has taken up the update that is under way. */
 void launch_updated(struct launch *launch);
 /* To all that have parts of the sandbox; returns how many those are. */
-unsigned launch_tell_update(const struct launch *launch);
+unsigned launch_tell_update(const struct launch *launch, const struct json_t *network);
 struct launch *launch_find(struct attach_server *server, const char *name);
 /* As the kernel numbers sockets. */
 bool launch_socket_cookie(int fd, uint64_t *cookie);

@@ -140,7 +140,7 @@ static void name_settings(const struct settings_network *network, const struct f
     }
 }
 
-int terms_narrowing(bool private, bool asks, const char *json, struct policy **out,
+int terms_narrowing(bool private, bool asks, struct json_t *json, struct policy **out,
                     struct faults *named, struct srt_err *err)
 {
     struct settings_network network = {0};
@@ -149,7 +149,7 @@ int terms_narrowing(bool private, bool asks, const char *json, struct policy **o
     *out = NULL;
     if (json == NULL && !private)
         return 0;
-    bool good = json == NULL || settings_network_read(&network, "network", str_of(json), &faults);
+    bool good = json == NULL || settings_network_read(&network, "network", json, &faults);
     if (good)
         result = settle_parent(private, &network.parent, err);
     network.asks = asks;

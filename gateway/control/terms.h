@@ -23,7 +23,8 @@ int terms_policy(const struct snapshot *snapshot, uint32_t uid, const char *want
  * leave open is a question. `faults`: the first TERMS_FAULTS_MAX faults and warnings, each text
  * beginning with the setting's path ("network.allowedDomains[0]: ..."); `err` has what fits. */
 enum { TERMS_FAULTS_MAX = 20 };
-int terms_narrowing(bool private, bool asks, const char *json, struct policy **out,
+struct json_t;
+int terms_narrowing(bool private, bool asks, struct json_t *json, struct policy **out,
                     struct faults *faults, struct srt_err *err);
 
 /* The lists again that terms_narrowing() has made `policy` of, for another process: a JSON object.

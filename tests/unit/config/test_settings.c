@@ -2,6 +2,7 @@
 
 #include "said.h"
 
+#include <jansson.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -128,8 +129,8 @@ static void everything_that_is_done_is_read(void **state)
     ASSERT_LIST(&s->launch.env_deny, "AWS_*", "X");
     ASSERT_LIST(&s->launch.env_allow, "PATH");
     ASSERT_LIST(&s->launch.protect, "Makefile");
-    assert_non_null(strstr(s->network_json, "{\"allowedDomains\":[\"a.test\",\"*.b.test:8443\"],"
-                                            "\"deniedDomains\":[\"bad.b.test\"],"));
+    assert_non_null(strstr(s->network_json, "\"allowedDomains\": [\"a.test\", \"*.b.test:8443\"],\n"
+                                            "    \"deniedDomains\": [\"bad.b.test\"],"));
     settings_free(s);
 }
 
@@ -445,22 +446,76 @@ static void files_that_cannot_be_settings_are_refused(void **state)
     assert_int_equal(rmdir(directory), 0);
 }
 
+static bool read_network(struct settings_network *out, const char *text, struct faults *faults)
+{
+    json_t *json = json_loads(text, 0, NULL);
+    assert_non_null(json);
+    const bool good = settings_network_read(out, "attach", json, faults);
+    json_decref(json);
+    return good;
+}
+
 static void a_network_object_is_read_alone(void **state)
 {
     (void)state;
     struct settings_network network;
     struct faults faults = {0};
-    assert_true(settings_network_read(&network, "attach", STR("{\"allowedDomains\":[\"a.test\"]}"),
-                                      &faults));
+    assert_true(read_network(&network, "{\"allowedDomains\":[\"a.test\"]}", &faults));
     ASSERT_LIST(&network.allowed_domains, "a.test");
     assert_string_equal(network.allowed_domains.items[0].setting, "network.allowedDomains[0]");
     settings_network_free(&network);
 
-    assert_false(settings_network_read(&network, "attach", STR("{\"allowed\":[]}"), &faults));
-    assert_string_equal(said(&faults), "attach:1:2: unknown key network.allowed");
-    assert_false(settings_network_read(&network, "attach", STR("[]"), &faults));
-    assert_string_equal(said(&faults), "attach:1:1: network must be an object, not an array");
+    assert_false(read_network(&network, "{\"allowed\":[]}", &faults));
+    assert_string_equal(said(&faults), "attach: unknown key network.allowed");
+    assert_false(read_network(&network, "[]", &faults));
+    assert_string_equal(said(&faults), "attach: network must be an object, not an array");
     assert_int_equal(network.allowed_domains.count, 0);
+}
+
+/* Without a text, every value has a number of its own all the same. */
+static void the_values_of_a_network_object_are_told_apart(void **state)
+{
+    (void)state;
+    struct settings_network network;
+    struct faults faults = {0};
+    assert_true(read_network(&network,
+                             "{\"allowedDomains\":[\"a.test\",\"b.test\"],"
+                             "\"deniedDomains\":[\"c.test\",\"d.test\"]}",
+                             &faults));
+    const struct settings_text *const items[] = {
+        &network.allowed_domains.items[0], &network.allowed_domains.items[1],
+        &network.denied_domains.items[0], &network.denied_domains.items[1]};
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(items[i]->line, 0);
+        for (size_t j = 0; j < i; j++)
+            assert_int_not_equal(items[i]->column, items[j]->column);
+    }
+    settings_network_free(&network);
+}
+
+/* The launcher sends on what stands in the file. */
+static void the_network_object_is_kept_as_it_is_written(void **state)
+{
+    (void)state;
+    struct faults faults = {0};
+    struct settings *settings = settings_read_text(
+        "f",
+        STR("{ \"launch\": {},\n\"network\" : { \"allowedDomains\" :\t[ \"\\u0061.test\" ] } \n}"),
+        &faults);
+    assert_non_null(settings);
+    assert_string_equal(settings->network_json, "{ \"allowedDomains\" :\t[ \"\\u0061.test\" ] }");
+    settings_free(settings);
+}
+
+/* Quotes, characters of several bytes and escapes before it do not shift a place. */
+static void places_behind_strings_are_right(void **state)
+{
+    (void)state;
+    struct faults faults = {0};
+    assert_null(settings_read_text(
+        "f", STR("{\"network\":{\"allowedDomains\":[\"\\\"\\\\\",\"ä€\",7]}}"), &faults));
+    assert_string_equal(said(&faults),
+                        "f:1:43: network.allowedDomains[2] must be a string, not a number");
 }
 
 static void hostile_sizes_are_bounded(void **state)
@@ -468,15 +523,14 @@ static void hostile_sizes_are_bounded(void **state)
     (void)state;
     enum { COUNT = SETTINGS_VALUES_MAX };
     char *text = malloc(COUNT * 4 + 64);
-    char *to = text + sprintf(text, "{\"allowedDomains\":[");
+    char *to = text + sprintf(text, "{\"network\":{\"allowedDomains\":[");
     for (int i = 0; i < COUNT; i++)
         to += sprintf(to, "\"a\",");
-    sprintf(to, "\"a\"]}");
-    struct settings_network network;
+    sprintf(to, "\"a\"]}}");
     struct faults faults = {0};
-    assert_false(settings_network_read(&network, "attach", str_of(text), &faults));
+    assert_null(settings_read_text("f", str_of(text), &faults));
     assert_string_equal(said(&faults),
-                        "attach:1:1: is larger than 8388608 bytes or has more than 200000 values");
+                        "f:1:1: is larger than 8388608 bytes or has more than 200000 values");
     free(text);
 }
 
@@ -601,6 +655,9 @@ int main(void)
         cmocka_unit_test(keys_of_other_platforms_are_noted),
         cmocka_unit_test(files_that_cannot_be_settings_are_refused),
         cmocka_unit_test(a_network_object_is_read_alone),
+        cmocka_unit_test(the_values_of_a_network_object_are_told_apart),
+        cmocka_unit_test(the_network_object_is_kept_as_it_is_written),
+        cmocka_unit_test(places_behind_strings_are_right),
         cmocka_unit_test(hostile_sizes_are_bounded),
         cmocka_unit_test(the_examples_of_the_documentation_are_settings),
         cmocka_unit_test(the_documentation_knows_every_key),

@@ -2,6 +2,8 @@
 
 #include "lines.h"
 
+#include <jansson.h>
+
 /* The policy `p` of a configuration with an upstream `corp` and one `other`. */
 static struct gateway_config *config;
 
@@ -166,7 +168,10 @@ static struct policy *policy_of_settings(const char *network, struct faults *fau
 {
     struct settings_network settings;
     struct policy *policy = NULL;
-    if (!settings_network_read(&settings, "network", str_of(network), faults))
+    json_t *json = json_loads(network, 0, NULL);
+    const bool good = settings_network_read(&settings, "network", json, faults);
+    json_decref(json);
+    if (!good)
         return NULL;
     policy = policy_compile_settings(&settings, NULL, "network", faults);
     settings_network_free(&settings);

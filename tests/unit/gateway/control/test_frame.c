@@ -1,5 +1,6 @@
 #include "control/frame.h"
 
+#include "config/settings.h"
 #include "record/json.h"
 
 #include <setjmp.h>
@@ -8,6 +9,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <jansson.h>
 #include <stdlib.h>
 
 #define ATTACH                                                                \
@@ -99,7 +101,9 @@ static void an_update_message_is_read(void **state)
     assert_int_equal(read_text(&message, UPDATE, &err), 0);
     assert_int_equal(message.type, ATTACH_UPDATE);
     assert_int_equal(message.serial, 7);
-    assert_string_equal(message.network, "{\"allowedDomains\":[\"a.test\"]}");
+    char *network = json_dumps(message.network, JSON_COMPACT);
+    assert_string_equal(network, "{\"allowedDomains\":[\"a.test\"]}");
+    free(network);
     attach_message_free(&message);
 }
 
@@ -147,6 +151,19 @@ static void a_launcher_may_say_that_it_answers_and_answer(void **state)
     refused("{\"type\":\"answer\",\"id\":\"7\",\"verdict\":\"approve\"}", "\"for\"");
     refused("{\"type\":\"answer\",\"id\":\"7\",\"verdict\":\"approve\",\"for\":\"once\",\"x\":1}",
             "unknown member");
+}
+
+static void more_values_than_settings_may_have_are_not_read(void **state)
+{
+    (void)state;
+    enum { COUNT = SETTINGS_VALUES_MAX + 8192 };
+    char *text = malloc(COUNT * 2 + 64);
+    char *to = text + sprintf(text, "{\"type\":\"update\",\"serial\":1,\"network\":{\"x\":[");
+    for (int i = 0; i < COUNT; i++)
+        to += sprintf(to, "1,");
+    sprintf(to, "1]}}");
+    refused(text, "more than 208192 values");
+    free(text);
 }
 
 #define ATTACH_WITH(name, listeners, network)                                       \
@@ -252,6 +269,7 @@ int main(void)
         cmocka_unit_test(an_update_message_is_read),
         cmocka_unit_test(a_launcher_may_say_that_it_answers_and_answer),
         cmocka_unit_test(what_is_not_exactly_a_message_is_refused),
+        cmocka_unit_test(more_values_than_settings_may_have_are_not_read),
         cmocka_unit_test(a_wrong_update_is_answerable_when_its_serial_is_known),
         cmocka_unit_test(nesting_without_end_is_refused),
         cmocka_unit_test(a_long_name_is_refused_and_a_long_command_is_cut),

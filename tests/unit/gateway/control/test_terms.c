@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <jansson.h>
 #include <stdlib.h>
 
 static struct policy *read_lists(const char *json, bool asks)
@@ -13,8 +14,10 @@ static struct policy *read_lists(const char *json, bool asks)
     struct policy *policy = NULL;
     struct faults faults = {0};
     struct srt_err err = {0};
-    if (terms_narrowing(false, asks, json, &policy, &faults, &err) != 0)
+    json_t *lists = json_loads(json, 0, NULL);
+    if (terms_narrowing(false, asks, lists, &policy, &faults, &err) != 0)
         fail_msg("%s", err.text);
+    json_decref(lists);
     faults_free(&faults);
     assert_non_null(policy);
     return policy;
