@@ -362,9 +362,8 @@ static void read_gateway(struct document *document, const struct member *member,
     if (!node_is_full_string(document, node))
         return;
     const char *gateway = json_string_value(node->json);
-    if (strcmp(gateway, "private") != 0 &&
-        (strncmp(gateway, "unix:", 5) != 0 || gateway[5] == '\0'))
-        fault(document, node, "%s must be private or unix:PATH, not `%s`", node->path, gateway);
+    if (strcmp(gateway, "private") != 0 && strncmp(gateway, "unix:/", 6) != 0)
+        fault(document, node, "%s must be private or unix:/PATH, not `%s`", node->path, gateway);
     else
         *(char **)member_field(object, member->offset) = node_copy(node->json);
 }
@@ -415,7 +414,7 @@ static const struct member launch_members[] = {
     {"violations", member_string, LAUNCH(violations), NULL},
     {"envDeny", read_variables, LAUNCH(env_deny), NULL},
     {"envAllow", read_variables, LAUNCH(env_allow), NULL},
-    {"protect", read_entries, LAUNCH(protect), NULL},
+    {"protect", member_strings, LAUNCH(protect), NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -818,6 +818,8 @@ int main(int argc, char **argv)
         status = launch.options.action == OPTIONS_EXPLAIN_PATH ? explain_paths(&launch)
                  : launch.options.dry_run                      ? dry_run(&launch)
                                                                : run(&launch);
+    if (status == 0 && fflush(stdout) != 0)
+        status = fail("standard output: %s", strerror(errno));
     launch_free(&launch);
     return status;
 }

@@ -137,31 +137,64 @@ static const struct row *row_by_letter(char letter)
     return NULL;
 }
 
-/* One word that begins with a dash, at *argv; moves on over it and its argument. */
-static int parse_option(struct options *options, char ***argv, struct srt_err *err)
+static int unknown(const char *word, struct srt_err *err)
 {
-    const char *word = *(*argv)++;
-    bool is_long = word[1] == '-';
-    size_t len = is_long ? strcspn(word + 2, "=") : 1;
-    const struct row *row = is_long ? row_by_name(word + 2, len) : row_by_letter(word[1]);
-    if (row == NULL)
-        return srt_err_set(
-            err, "unknown option %s (put -- before a command that begins with a dash)", word);
-    const char *text = NULL;
-    if (is_long && word[2 + len] == '=')
-        text = word + 2 + len + 1;
-    else if (!is_long && word[2] != '\0')
-        text = word + 2;
+    return srt_err_set(err, "unknown option %s (put -- before a command that begins with a dash)",
+                       word);
+}
 
-    bool takes = row->kind != SWITCH && row->kind != ACTION;
-    if (!takes && text != NULL)
-        return srt_err_set(err, "%s takes no value", word);
-    if (takes && text == NULL) {
+static bool takes_value(const struct row *row)
+{
+    return row->kind != SWITCH && row->kind != ACTION;
+}
+
+/* `text`: what follows in the same word, or NULL. */
+static int take(struct options *options, const struct row *row, const char *word, const char *text,
+                char ***argv, struct srt_err *err)
+{
+    if (takes_value(row) && text == NULL) {
         if (**argv == NULL)
             return srt_err_set(err, "%s needs a value", word);
         text = *(*argv)++;
     }
     return apply(options, row, text, err);
+}
+
+static int parse_long(struct options *options, const char *word, char ***argv, struct srt_err *err)
+{
+    size_t len = strcspn(word + 2, "=");
+    const struct row *row = row_by_name(word + 2, len);
+    const char *text = word[2 + len] == '=' ? word + 2 + len + 1 : NULL;
+    if (row == NULL)
+        return unknown(word, err);
+    if (!takes_value(row) && text != NULL)
+        return srt_err_set(err, "%s takes no value", word);
+    return take(options, row, word, text, argv, err);
+}
+
+/* Several in one word: -vc STRING. */
+static int parse_letters(struct options *options, const char *word, char ***argv,
+                         struct srt_err *err)
+{
+    for (const char *letter = word + 1; *letter != '\0'; letter++) {
+        const struct row *row = row_by_letter(*letter);
+        if (row == NULL)
+            return unknown(word, err);
+        const char *text = takes_value(row) && letter[1] != '\0' ? letter + 1 : NULL;
+        if (take(options, row, word, text, argv, err) != 0)
+            return -1;
+        if (takes_value(row) || row->kind == ACTION)
+            break;
+    }
+    return 0;
+}
+
+/* One word that begins with a dash, at *argv; moves on over it and its argument. */
+static int parse_option(struct options *options, char ***argv, struct srt_err *err)
+{
+    const char *word = *(*argv)++;
+    return word[1] == '-' ? parse_long(options, word, argv, err)
+                          : parse_letters(options, word, argv, err);
 }
 
 static int parse_subcommand(struct options *options, struct srt_err *err)

@@ -693,10 +693,13 @@ static int build_rules(struct build *build, const struct settings *settings)
                    ? -1
                    : add_fixed(build);
     }
-    for (size_t i = 0; i < settings->launch.protect.count; i++)
-        if (protect_apply(&build->fence->protect, settings->launch.protect.items[i].text,
-                          build->err) != 0)
-            return -1;
+    for (size_t i = 0; i < settings->launch.protect.count; i++) {
+        const struct settings_text *item = &settings->launch.protect.items[i];
+        struct srt_err why;
+        if (protect_apply(&build->fence->protect, item->text, &why) != 0)
+            return srt_err_set(build->err, "%s:%u:%u: %.900s", settings->file, item->line,
+                               item->column, why.text);
+    }
     /* Writable roots first: relative globs and the search need them. */
     if (add_list(build, FENCE_ALLOW_WRITE, &fs->allow_write) != 0 || add_led(build) != 0 ||
         add_list(build, FENCE_DENY_READ, &fs->deny_read) != 0 ||

@@ -134,8 +134,9 @@ static void end(struct watch *watch, int result)
     watch->ended = true;
 }
 
-/* Whoever hides the directories of programs hears that a program is not there. */
-static bool say_what_hides(const struct watch *watch, const char *program)
+/* Whoever hides the directories of programs hears that a program is not there, and who hides one
+ * that it cannot be executed. */
+static bool say_what_hides(const struct watch *watch, const char *program, bool missing)
 {
     struct path_place place;
     struct stat st;
@@ -144,21 +145,21 @@ static bool say_what_hides(const struct watch *watch, const char *program)
         access(absolute, X_OK) != 0 || path_resolve(absolute, &place, NULL) != 0)
         return false;
     struct fence_view view = fence_view(watch->run->law->fence, place.path);
-    if (view.readable)
+    if (view.readable && missing)
         fprintf(stderr,
                 "srt-launch: %s is there, but not what runs it: an interpreter, or the system's "
                 "loader\n",
                 program);
-    else
+    else if (!view.readable)
         fprintf(stderr, "srt-launch: %s is hidden by %s\n", place.path, view.read_setting);
     path_place_free(&place);
     return true;
 }
 
-static void say_why_missing(const struct watch *watch, const char *word)
+static void say_why(const struct watch *watch, const char *word, bool missing)
 {
     if (strchr(word, '/') != NULL) {
-        say_what_hides(watch, word);
+        say_what_hides(watch, word, missing);
         return;
     }
     const char *list = getenv("PATH");
@@ -166,7 +167,7 @@ static void say_why_missing(const struct watch *watch, const char *word)
     char *rest = path;
     for (const char *dir; (dir = strsep(&rest, ":")) != NULL;) {
         autofree char *program = path_join(dir[0] != '\0' ? dir : ".", word);
-        if (say_what_hides(watch, program))
+        if (say_what_hides(watch, program, missing))
             return;
     }
 }
@@ -179,8 +180,8 @@ static int not_run(const struct watch *watch, int error)
     if (missing && strpbrk(word, " \t;|&") != NULL)
         say("the whole command line was one word; to have it run by a shell, use: srt-launch -c "
             "'...'");
-    else if (missing)
-        say_why_missing(watch, word);
+    else if (missing || error == EACCES)
+        say_why(watch, word, missing);
     return missing ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }
 

@@ -208,6 +208,24 @@ class CommandLine(Launch):
             self.assertIn(text, result.stderr)
         self.assertEqual(result.stdout, "")
 
+    def test_launch_settings_at_fault_have_a_place(self):
+        path = os.path.join(self.top, "settings.json")
+        for text, said in (('{"gateway": "unix:relative"}', ':1:24: launch.gateway must be private or unix:/PATH'),
+                           ('{"protect": ["nothing"]}', ':1:25: launch.protect knows no "nothing"'),
+                           ('{"protect": [3]}', ":1:25: launch.protect[0] must be a string")):
+            with open(path, "w") as f:
+                f.write('{"launch": ' + text + "}")
+            result = self.run_plain("-s", path, "true")
+            self.assertEqual(result.returncode, 125)
+            self.assertIn(path + said, result.stderr)
+
+    def test_output_that_cannot_be_written_is_no_success(self):
+        with open("/dev/full", "w") as full:
+            self.own()
+            done = subprocess.run([self.launch, "--egress", "none", "--dry-run", "true"], cwd=self.work, stdout=full,
+                                  stderr=subprocess.PIPE, env=self.environment(), **self.popen_args())
+        self.assertEqual((done.returncode, done.stderr), (125, b"srt-launch: standard output: No space left on device\n"))
+
     def test_U10_without_bwrap_nothing_runs(self):
         result = self.run_in("/usr/bin/touch", "ran", env=self.environment(PATH="/nonexistent"))
         self.assertEqual(result.returncode, 125)

@@ -230,6 +230,13 @@ class Faults(Launch):
                            "allowWrite": [".", "/dev/null", "/dev/stdout"], "denyWrite": ["/proc/**"]}
         self.assertEqual(self.assertRan(self.run_in("/bin/true")).stderr, "")
 
+    def test_U13_a_program_that_is_hidden_is_not_just_without_permission(self):
+        path = self.write("tool", "#!/bin/sh\n")
+        os.chmod(path, 0o755)
+        self.filesystem["denyRead"] = ["tool"]
+        result = self.assertRan(self.run_in("./tool"), 126)
+        self.assertIn(f"srt-launch: {path} is hidden by filesystem.denyRead[0]", result.stderr)
+
     def test_U13_a_program_that_is_hidden_is_not_just_missing(self):
         self.write("bin/tool", "#!/nowhere/sh\n")
         os.chmod(os.path.join(self.work, "bin/tool"), 0o755)

@@ -303,7 +303,7 @@ static void wrong_types_are_refused(void **state)
         {"{\"credentials\": {\"files\": [{\"path\": \"a\"}]}}",
          "s.json:1:28: credentials.files[0] must have both path and mode"},
         {"{\"launch\": {\"gateway\": \"http://x\"}}",
-         "s.json:1:24: launch.gateway must be private or unix:PATH, not `http://x`"},
+         "s.json:1:24: launch.gateway must be private or unix:/PATH, not `http://x`"},
         {"{\"launch\": {\"egress\": \"ports\"}}",
          "s.json:1:23: launch.egress must be port, transparent, socket or none, not `ports`"},
         {"{\"launch\": {\"envDeny\": [\"A*B\", \"A=B\"]}}",

@@ -56,7 +56,12 @@ static void test_every_way_to_give_a_value(void **state)
 static void test_shell_strings(void **state)
 {
     (void)state;
-    struct options options = parsed(WORDS("-c", "echo $1", "name", "-v"));
+    struct options options = parsed(WORDS("-vsf", "-vc", "echo", "name"));
+    assert_true(options.verbose);
+    assert_string_equal(options.settings, "f");
+    assert_string_equal(options.shell_string, "echo");
+    assert_string_equal(options.rest[0], "name");
+    options = parsed(WORDS("-c", "echo $1", "name", "-v"));
     assert_string_equal(options.shell_string, "echo $1");
     assert_string_equal(options.rest[0], "name");
     assert_false(options.verbose);
@@ -109,6 +114,8 @@ static void test_mistakes_are_named(void **state)
 {
     (void)state;
     assert_refused(WORDS("-v"), "no command");
+    assert_refused(WORDS("-vx", "true"), "unknown option -vx");
+    assert_refused(WORDS("-vs"), "-vs needs a value");
     assert_refused(WORDS("--bogus", "x"), "--bogus");
     assert_refused(WORDS("-x", "x"), "-x");
     assert_refused(WORDS("--settings"), "--settings");
