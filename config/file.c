@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdint.h>
 
 static int read_all(int fd, char *to, size_t size, size_t *len)
@@ -54,6 +55,35 @@ int file_read(const char *path, size_t max_bytes, char **bytes, size_t *len, str
     }
     buffer[*len] = '\0';
     *bytes = buffer;
+    return 0;
+}
+
+int file_read_pipe(const char *path, size_t max_bytes, char **bytes, size_t *len,
+                   struct srt_err *err)
+{
+    /* O_NONBLOCK: a FIFO that nobody has opened to write to is empty, not waited for. */
+    autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return srt_err_set(err, "%s", strerror(errno));
+    autofree char *buffer = must(malloc(max_bytes + 2));
+    size_t have = 0;
+    for (;;) {
+        struct pollfd wake = {.fd = fd, .events = POLLIN};
+        ssize_t got = read(fd, buffer + have, max_bytes + 1 - have);
+        if (got < 0 && errno == EAGAIN)
+            (void)poll(&wake, 1, -1);
+        else if (got < 0 && errno != EINTR)
+            return srt_err_set(err, "%s", strerror(errno));
+        if (got > 0)
+            have += (size_t)got;
+        if (have > max_bytes)
+            return srt_err_set(err, "is larger than %zu bytes", max_bytes);
+        if (got == 0)
+            break;
+    }
+    buffer[have] = '\0';
+    *len = have;
+    *bytes = steal_ptr(buffer);
     return 0;
 }
 

@@ -18,6 +18,10 @@
 int file_read(const char *path, size_t max_bytes, char **bytes, size_t *len, struct stat *st,
               struct srt_err *err);
 
+/* What comes through a pipe, to its end, however long its writer takes. For what is read once. */
+int file_read_pipe(const char *path, size_t max_bytes, char **bytes, size_t *len,
+                   struct srt_err *err);
+
 /* The length of the UTF-8 sequence (RFC 3629: no overlong forms, no surrogates) at the start; 0
  * when there is none. */
 size_t file_utf8_len(struct str bytes);

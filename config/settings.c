@@ -523,7 +523,10 @@ struct settings *settings_read(const char *path, struct faults *faults)
     autofree char *bytes = NULL;
     size_t len;
     struct srt_err err;
-    if (file_read(path, SETTINGS_BYTES_MAX, &bytes, &len, NULL, &err) != 0) {
+    struct stat st;
+    bool piped = stat(path, &st) == 0 && S_ISFIFO(st.st_mode); /* the shell's <(COMMAND) */
+    if ((piped ? file_read_pipe(path, SETTINGS_BYTES_MAX, &bytes, &len, &err)
+               : file_read(path, SETTINGS_BYTES_MAX, &bytes, &len, NULL, &err)) != 0) {
         faults_add(faults, FAULT_ERROR, (struct place){path, 1, 1}, "%s", err.text);
         return NULL;
     }

@@ -88,7 +88,7 @@ struct settings {
                            absent */
 };
 
-/* Reads a file that must exist, be regular, UTF-8, an object without duplicate keys. */
+/* Reads a file that must exist, be regular or a pipe, UTF-8, an object without duplicate keys. */
 struct settings *settings_read(const char *path, struct faults *faults);
 struct settings *settings_read_text(const char *file_name, struct str text, struct faults *faults);
 /* What `srt` does without a file: no network, no writes, reads unrestricted. */

@@ -219,6 +219,16 @@ static bool settings_hold_secret(const struct settings *settings)
            (parent->https.text != NULL && strchr(parent->https.text, '@') != NULL);
 }
 
+/* What came through a pipe is not there to be changed or read again. */
+static const char *file_of_settings(const struct launch *launch)
+{
+    struct stat st;
+    return launch->settings_path != NULL && stat(launch->settings_path, &st) == 0 &&
+                   S_ISFIFO(st.st_mode)
+               ? NULL
+               : launch->settings_path;
+}
+
 /* ssh takes no configuration there that is not root's, and in a user namespace that knows this user
  * only, nothing is root's: it would refuse to work at all. */
 static int hide_unusable(struct launch *launch, struct srt_err *err)
@@ -237,10 +247,13 @@ static int build_fence(struct launch *launch)
         launch->home != NULL ? path_join(launch->home, ".srt-settings.json") : NULL;
     /* Also the programs that build the next sandbox. A bubblewrap elsewhere is refused where the
      * sandbox could write to it (bwrap.c). */
-    const char *const candidates[] = {
-        launch->settings_path,   default_settings,
-        launch->violations_path, launch->self,
-        launch->gateway_program, access(bwrap_system, F_OK) == 0 ? bwrap_system : NULL};
+    const char *settings = file_of_settings(launch);
+    const char *const candidates[] = {settings,
+                                      default_settings,
+                                      launch->violations_path,
+                                      launch->self,
+                                      launch->gateway_program,
+                                      access(bwrap_system, F_OK) == 0 ? bwrap_system : NULL};
     enum { CANDIDATES = sizeof(candidates) / sizeof(candidates[0]) };
     const char *never_write[CANDIDATES + 1] = {0};
     size_t count = 0;
@@ -251,12 +264,9 @@ static int build_fence(struct launch *launch)
     autofree char *user_gateway =
         launch->home != NULL ? path_join(launch->home, ".config/srt-gateway") : NULL;
     const char *const places[] = {
-        "/etc/srt-gateway",
-        "/run/srt-gateway",
-        "/var/log/srt-gateway",
-        user_gateway,
-        launch->gateway_socket,
-        settings_hold_secret(launch->settings) ? launch->settings_path : NULL};
+        "/etc/srt-gateway",     "/run/srt-gateway",
+        "/var/log/srt-gateway", user_gateway,
+        launch->gateway_socket, settings_hold_secret(launch->settings) ? settings : NULL};
     enum { PLACES = sizeof(places) / sizeof(places[0]) };
     const char *never_read[PLACES + 1] = {0};
     count = 0;

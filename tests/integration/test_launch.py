@@ -208,6 +208,21 @@ class CommandLine(Launch):
             self.assertIn(text, result.stderr)
         self.assertEqual(result.stdout, "")
 
+    def test_settings_may_come_through_a_pipe(self):
+        """As `srt --settings <(jq ...)`; a parent proxy's password in them is no file to be hidden then."""
+        text = json.dumps({"filesystem": {"allowWrite": ["."], "denyRead": ["secret"]},
+                           "network": {"parentProxy": {"http": "http://u:p@127.0.0.1:9"}}})
+        self.write("secret")
+        self.own()
+        for script, status, out in ((f"echo '{text}' | {self.launch} -s /dev/stdin --egress none "
+                                     "sh -c 'touch x && echo ran; cat secret'", 1, "ran\n"),
+                                    (f"{self.launch} -s <(echo '{text}') --egress none sh -c 'cat secret || echo ran'", 0, "ran\n"),
+                                    (f"{self.launch} -s <(echo '{{') --egress none echo ran", 125, ""),
+                                    (f"{self.launch} -s <(:) --egress none echo ran", 125, "")):
+            done = subprocess.run(["/bin/bash", "-c", script], cwd=self.work, env=self.environment(), capture_output=True,
+                                  text=True, timeout=60, **self.popen_args())
+            self.assertEqual((done.returncode, done.stdout), (status, out), done.stderr)
+
     def test_launch_settings_at_fault_have_a_place(self):
         path = os.path.join(self.top, "settings.json")
         for text, said in (('{"gateway": "unix:relative"}', ':1:24: launch.gateway must be private or unix:/PATH'),

@@ -422,7 +422,7 @@ static void files_that_cannot_be_settings_are_refused(void **state)
 
     static const struct row rows[] = {
         {"missing", "missing:1:1: No such file or directory"},
-        {"fifo", "fifo:1:1: is not a regular file"},
+        {"fifo", "fifo:1:1: is empty; no settings at all are {}"},
         {".", ".:1:1: is a directory"},
         {"empty", "empty:1:1: is empty; no settings at all are {}"},
     };
