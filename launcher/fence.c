@@ -116,15 +116,39 @@ struct place_rules {
     const struct fence_rule *by_verb[FENCE_KEEP + 1];
 };
 
-static struct place_rules rules_at(const struct fence *fence, const char *path)
+/* `first` is the lower bound of the path. */
+static struct place_rules rules_at(const struct fence *fence, size_t first, const char *path)
 {
     struct place_rules here = {0};
-    const struct fence_rule *end = fence->rules + fence->count;
-    for (const struct fence_rule *rule = first_at(fence, path);
-         rule != NULL && rule < end && strcmp(rule->path, path) == 0; rule++)
+    for (size_t i = first; i < fence->count && strcmp(fence->rules[i].path, path) == 0; i++) {
+        const struct fence_rule *rule = &fence->rules[i];
         if (here.by_verb[rule->verb] == NULL)
             here.by_verb[rule->verb] = rule;
+    }
     return here;
+}
+
+/* The length of the deepest place that holds both, or is one of them; 0 is the root. */
+static size_t common_place(const char *a, const char *b)
+{
+    size_t len = 0;
+    for (size_t i = 0;; i++) {
+        if ((a[i] == '/' || a[i] == '\0') && (b[i] == '/' || b[i] == '\0'))
+            len = i;
+        if (a[i] == '\0' || a[i] != b[i])
+            return len;
+    }
+}
+
+/* Cuts `at` to the nearest place above it that may have rules. By their order every rule above
+ * `at` is at or above the place of the last one before it, too. False where there is none. */
+static bool go_up(const struct fence *fence, size_t first, char *at)
+{
+    if (first == 0)
+        return false;
+    size_t len = common_place(fence->rules[first - 1].path, at);
+    at[len == 0 ? 1 : len] = '\0';
+    return true;
 }
 
 /* A directory that matches is taken whole, so every part of the path that ends at a slash counts.
@@ -190,8 +214,10 @@ struct fence_view fence_view(const struct fence *fence, const char *path)
     const char *guarded = NULL;
 
     autofree char *at = must_copy(path);
-    for (;;) {
-        struct place_rules here = rules_at(fence, at);
+    size_t first;
+    do {
+        first = lower_bound(fence, at);
+        struct place_rules here = rules_at(fence, first, at);
         const struct fence_rule *allow_here = here.by_verb[FENCE_ALLOW_WRITE];
         if (secret == NULL)
             secret = here.by_verb[FENCE_HIDE_SECRET];
@@ -207,11 +233,7 @@ struct fence_view fence_view(const struct fence *fence, const char *path)
             allow = allow_here;
         if (allow_here != NULL && guarded == NULL)
             guarded = protect_match(&fence->protect, path, strlen(at) == 1 ? 0 : strlen(at));
-        if (strcmp(at, "/") == 0)
-            break;
-        char *slash = strrchr(at, '/');
-        slash[slash == at ? 1 : 0] = '\0';
-    }
+    } while (go_up(fence, first, at));
 
     struct fence_view view = {
         .readable = true, .read_setting = "default", .write_setting = "default"};
@@ -341,7 +363,8 @@ static void plan_place(struct fence_plan *plan, struct open_mounts *open, const 
     struct fence_view view = fence_view(fence, rule->path);
     struct state to = {view.readable, view.writable};
     bool changes = from.readable != to.readable || from.writable != to.writable;
-    bool keep = rules_at(fence, rule->path).by_verb[FENCE_KEEP] != NULL;
+    bool keep =
+        rules_at(fence, lower_bound(fence, rule->path), rule->path).by_verb[FENCE_KEEP] != NULL;
     bool link = rule->type == PATH_SYMLINK;
 
     if (!changes && !(keep && from.writable))

@@ -314,6 +314,72 @@ static void test_only_protected_git_files_may_be_vetted(void **state)
     fence_free(&fence);
 }
 
+/* As fence.h says it, looking at every rule at every place above. */
+static const char *view_by_hand(const struct fence *fence, const char *path)
+{
+    enum fence_verb read = FENCE_KEEP;
+    bool allowed = false, denied = false, secret = false;
+    for (size_t len = strlen(path);; len--) {
+        bool place = path[len] == '\0' || path[len] == '/' || len == 0;
+        bool here[FENCE_KEEP + 1] = {false};
+        for (size_t i = 0; place && i < fence->count; i++) {
+            const char *rule = fence->rules[i].path;
+            if (len == 0 ? strcmp(rule, "/") == 0
+                         : strncmp(rule, path, len) == 0 && rule[len] == '\0')
+                here[fence->rules[i].verb] = true;
+        }
+        if (read == FENCE_KEEP)
+            read = here[FENCE_ALLOW_READ] || here[FENCE_ALLOW_WRITE] ? FENCE_ALLOW_READ
+                   : here[FENCE_DENY_READ]                           ? FENCE_DENY_READ
+                                                                     : FENCE_KEEP;
+        allowed |= here[FENCE_ALLOW_WRITE];
+        denied |= here[FENCE_DENY_WRITE];
+        secret |= here[FENCE_HIDE_SECRET];
+        if (len == 0)
+            return secret || read == FENCE_DENY_READ ? "--" : allowed && !denied ? "rw" : "r-";
+    }
+}
+
+/* Names that sort before and behind the slash, and begin with one another. */
+static void make_path(unsigned *seed, char path[64])
+{
+    static const char *const names[] = {"a", "a-", "a.b", "aa", "a b", "!"};
+    unsigned depth = (*seed >> 20) % 5;
+    path[0] = '\0';
+    for (unsigned i = 0; i < depth; i++) {
+        *seed = *seed * 1103515245 + 12345;
+        strcat(strcat(path, "/"), names[(*seed >> 16) % 6]);
+    }
+    *seed = *seed * 1103515245 + 12345;
+    *seed ^= *seed >> 13;
+    if (path[0] == '\0')
+        strcpy(path, "/");
+}
+
+static void test_no_rule_above_a_path_is_passed_over(void **state)
+{
+    (void)state;
+    unsigned seed = 1;
+    for (int round = 0; round < 500; round++) {
+        struct fence fence = {0};
+        for (int i = 0; i < 12; i++) {
+            char path[64];
+            make_path(&seed, path);
+            fence_add(&fence, (enum fence_verb)((seed >> 8) % (FENCE_KEEP + 1)), path, PATH_DIR,
+                      "x");
+        }
+        fence_seal(&fence);
+        for (int i = 0; i < 50; i++) {
+            char path[64];
+            make_path(&seed, path);
+            struct fence_view view = fence_view(&fence, path);
+            char got[3] = {view.readable ? 'r' : '-', view.writable ? 'w' : '-', '\0'};
+            assert_string_equal(got, view_by_hand(&fence, path));
+        }
+        fence_free(&fence);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -327,6 +393,7 @@ int main(void)
         cmocka_unit_test(test_a_hidden_file_stays_hidden_in_every_combination),
         cmocka_unit_test(test_every_directory_above_a_guard_is_pinned),
         cmocka_unit_test(test_links_and_absent_names),
+        cmocka_unit_test(test_no_rule_above_a_path_is_passed_over),
         cmocka_unit_test(test_protected_names_hold_without_a_rule_of_their_own),
         cmocka_unit_test(test_a_protected_name_that_is_the_root_itself_was_meant),
         cmocka_unit_test(test_words_of_launch_protect),
