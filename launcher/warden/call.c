@@ -122,16 +122,19 @@ int call_write_memory(const struct call *call, uint64_t address, const void *byt
                : -EFAULT;
 }
 
-/* Never beyond a page at once, as the next one may not exist; and little at first, as most paths
- * are short. */
+/* Never beyond a page at once, as the next one may not exist. */
+static size_t page_left(uint64_t address, size_t most)
+{
+    size_t left = 4096 - address % 4096;
+    return left < most ? left : most;
+}
+
+/* Little at first, as most paths are short. */
 int call_read_string(const struct call *call, uint64_t address, char *out, size_t size)
 {
     size_t have = 0;
     while (have < size) {
-        size_t page_left = 4096 - (address + have) % 4096;
-        size_t want = page_left < size - have ? page_left : size - have;
-        if (have == 0 && want > SHORT_PATH)
-            want = SHORT_PATH;
+        size_t want = page_left(address + have, have == 0 ? SHORT_PATH : size - have);
         ssize_t n = read_some(call, address + have, out + have, want);
         if (n <= 0)
             return -EFAULT;
@@ -140,6 +143,24 @@ int call_read_string(const struct call *call, uint64_t address, char *out, size_
         have += (size_t)n;
     }
     return -ENAMETOOLONG;
+}
+
+int call_read_strings(const struct call *call, const uint64_t addresses[2], char *const outs[2])
+{
+    struct iovec local[2], remote[2];
+    for (int i = 0; i < 2; i++) {
+        size_t len = page_left(addresses[i], SHORT_PATH);
+        local[i] = (struct iovec){.iov_base = outs[i], .iov_len = len};
+        remote[i] = (struct iovec){.iov_base = (void *)(uintptr_t)addresses[i], .iov_len = len};
+    }
+    ssize_t n = process_vm_readv((pid_t)call->request->pid, local, 2, remote, 2, 0);
+    if (n == (ssize_t)(local[0].iov_len + local[1].iov_len) &&
+        memchr(outs[0], '\0', local[0].iov_len) != NULL &&
+        memchr(outs[1], '\0', local[1].iov_len) != NULL)
+        return 0;
+    /* Not short: read anew, and what has been read is forgotten. */
+    int result = call_read_string(call, addresses[0], outs[0], PATH_MAX);
+    return result == 0 ? call_read_string(call, addresses[1], outs[1], PATH_MAX) : result;
 }
 
 /* The last number of a line, which is the one of the innermost namespace. */
@@ -168,15 +189,20 @@ static void read_status(struct call *call, struct caller *caller)
     caller->inner_tid = last_number(text, "\nNSpid:");
 }
 
+static bool is_fresh(const struct ward *ward, const struct caller *caller)
+{
+    return caller->read_ms > ward->umask_ms + UMASK_MS && clock_ms() - caller->read_ms < UMASK_MS;
+}
+
 const struct caller *call_caller(struct call *call)
 {
     static const struct caller nobody = {.umask = 077};
     struct caller *caller = find_caller(call);
     if (caller == NULL)
         return &nobody;
-    int64_t now = clock_ms();
-    if (caller->read_ms > call->ward->umask_ms + UMASK_MS && now - caller->read_ms < UMASK_MS)
+    if (is_fresh(call->ward, caller))
         return caller;
+    int64_t now = clock_ms(); /* before, as it may change while it is read */
     read_status(call, caller);
     caller->read_ms = now;
     return caller;
@@ -191,7 +217,12 @@ void call_umask_changes(struct ward *ward)
 
 void call_use_umask(struct call *call)
 {
-    mode_t mask = call_caller(call)->umask;
+    /* Whether it is still the same task that has this number is not asked for the mask alone: in
+     * UMASK_MS numbers do not come round, and then the mask was another task's of this sandbox. */
+    const struct caller *caller = slot_of(call);
+    if (caller->tid != (pid_t)call->request->pid || !is_fresh(call->ward, caller))
+        caller = call_caller(call);
+    mode_t mask = caller->umask;
     if (call->ward->umask != mask)
         umask(mask);
     call->ward->umask = mask;

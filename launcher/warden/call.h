@@ -61,6 +61,7 @@ struct ward {
     int here;                         /* the one that is our working directory, -1 = none of them */
     mode_t umask;                     /* ours: whatever the last caller with a new name had */
     bool expects_new;                 /* what was last asked for, if need be made, had to be made */
+    bool expects_dir;                 /* the directory that was last to be made was there */
 };
 
 struct call {
@@ -101,6 +102,8 @@ void call_return(const struct call *call, int64_t value);
 
 /* A terminated string, or exactly `len` bytes, of its memory. */
 int call_read_string(const struct call *call, uint64_t address, char *out, size_t size);
+/* Two of them, PATH_MAX bytes of room each. */
+int call_read_strings(const struct call *call, const uint64_t addresses[2], char *const outs[2]);
 int call_read_memory(const struct call *call, uint64_t address, void *out, size_t len);
 int call_write_memory(const struct call *call, uint64_t address, const void *bytes, size_t len);
 

@@ -102,11 +102,12 @@ int64_t answer_remove(struct call *call, const struct table_row *row, const uint
         return dir ? -EBUSY : -EISDIR; /* the root */
     bool special = spot_is_special(&spot);
     if (!special && !untold) {
-        if (fstatat(spot.dir, spot.name, &st, AT_SYMLINK_NOFOLLOW) != 0)
-            return -errno;
         if (!dir && door_lets_out(call, &spot))
             return door_remove(call, &spot);
-        if (!judge_is_private(spot.path) && !may_change(call, spot.path))
+        bool refused = !may_change(call, spot.path);
+        if ((refused || dir) && fstatat(spot.dir, spot.name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+            return -errno;
+        if (refused)
             return refuse_to_remove(call, row, &spot, &st, dir);
         if (dir) /* what is to go is not held */
             held_drop(call->ward, &st);

@@ -149,10 +149,9 @@ static bool on_moved(void *context, const struct tree_entry *entry)
     return moved->allowed && entry->type == PATH_DIR;
 }
 
-bool judge_move(struct call *call, const struct spot *from, const char *to)
+bool judge_move(struct call *call, const struct spot *from, mode_t type, const char *to)
 {
-    struct stat st;
-    if (fstatat(from->dir, from->name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(st.st_mode))
+    if (!S_ISDIR(type))
         return true;
     if (protect_lead(&call->ward->law->fence->protect, to, true) == NULL &&
         !fence_differs_below(call->ward->law->fence, to) && !socket_names_below(call->ward, to))

@@ -24,9 +24,9 @@ bool judge_creation(struct call *call, const char *operation, const char *path, 
 /* The same for a file that need not be there, without a report. False says nothing. */
 bool judge_may_create(const struct call *call, const char *path);
 
-/* Whether what is at `from` may get the name `to`. A directory takes everything in it along:
- * nothing below may become a name that could not have been created there. */
-bool judge_move(struct call *call, const struct spot *from, const char *to);
+/* Whether what is at `from`, of this type, may get the name `to`. A directory takes everything in
+ * it along: nothing below may become a name that could not have been created there. */
+bool judge_move(struct call *call, const struct spot *from, mode_t type, const char *to);
 
 /* The same for a socket. Otherwise the refusal has been reported. */
 bool judge_socket(struct call *call, const char *operation, mode_t type, const char *from,

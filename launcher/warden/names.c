@@ -1,6 +1,7 @@
 #include "launcher/gitplace.h"
 #include "launcher/warden/answers.h"
 #include "launcher/warden/door.h"
+#include "launcher/warden/held.h"
 #include "launcher/warden/judge.h"
 #include "launcher/warden/warden.h"
 #include "srt/cleanup.h"
@@ -17,12 +18,9 @@ static int64_t errno_of(int result)
     return result < 0 ? -errno : result;
 }
 
-/* The spot of a name that is to come to be. */
-static int new_spot(struct call *call, int dir_fd, uint64_t address, bool dir, struct spot *spot)
+/* Whether a name can come to be at the spot, as far as the call itself will not tell. */
+static int look_at_new(struct call *call, bool dir, const struct spot *spot)
 {
-    int result = spot_of(call, dir_fd, address, spot);
-    if (result != 0)
-        return result;
     if (!call_waits(call))
         return -EINTR;
     if (spot_is_special(spot))
@@ -33,12 +31,35 @@ static int new_spot(struct call *call, int dir_fd, uint64_t address, bool dir, s
     return spot->slash && !dir ? -ENOENT : 0;
 }
 
+static int new_spot(struct call *call, int dir_fd, uint64_t address, struct spot *spot)
+{
+    int result = spot_of(call, dir_fd, address, spot);
+    return result == 0 ? look_at_new(call, false, spot) : result;
+}
+
+/* Who unpacks asks for each file to have its directory made, and nearly all are there. One look
+ * tells that, and where something is, EEXIST is the kernel's answer whatever may be made there.
+ * Looked at now, so there is nothing that could be out of date; a caller that is gone, whose number
+ * another one has, gets no answer. Only what is held is believed: that was found as the caller
+ * finds it, while this look may pass links of /proc that the caller may not. */
+static bool is_held_dir(struct call *call, int dir_fd, const char *path)
+{
+    return call->ward->expects_dir && path[0] != '\0' && held_find(call, dir_fd, path) >= 0;
+}
+
 int64_t answer_make(struct call *call, const struct table_row *row, const uint64_t *args)
 {
     bool dir = strcmp(row->operation, "mkdir") == 0;
     mode_t mode = (mode_t)args[2];
+    char path[PATH_MAX];
     SPOT(spot);
-    int result = new_spot(call, (int)args[0], args[1], dir, &spot);
+    int result = call_read_string(call, args[1], path, sizeof(path));
+    if (result == 0 && dir && is_held_dir(call, (int)args[0], path))
+        return -EEXIST;
+    if (result == 0)
+        result = spot_of_path(call, (int)args[0], path, &spot);
+    if (result == 0)
+        result = look_at_new(call, dir, &spot);
     if (result != 0)
         return result;
     /* Made empty; a directory that is moved here could bring hooks along. */
@@ -48,6 +69,7 @@ int64_t answer_make(struct call *call, const struct table_row *row, const uint64
     call_use_umask(call);
     int made = dir ? mkdirat(spot.dir, spot.name, mode)
                    : mknodat(spot.dir, spot.name, mode, (dev_t)args[3]);
+    call->ward->expects_dir = dir && made != 0 && errno == EEXIST;
     return judge_result(call, row->operation, &spot, errno_of(made));
 }
 
@@ -67,7 +89,7 @@ int64_t answer_symlink(struct call *call, const struct table_row *row, const uin
     SPOT(spot);
     int result = call_read_string(call, args[0], target, sizeof(target));
     if (result == 0)
-        result = new_spot(call, (int)args[1], args[2], false, &spot);
+        result = new_spot(call, (int)args[1], args[2], &spot);
     if (result != 0)
         return result;
     mode_t type = is_trial(&spot, target) ? S_IFREG : S_IFLNK;
@@ -111,7 +133,7 @@ int64_t answer_link(struct call *call, const struct table_row *row, const uint64
     if (opened < 0)
         return opened;
     autoclose int object = (int)opened;
-    int result = new_spot(call, (int)args[2], args[3], false, &spot);
+    int result = new_spot(call, (int)args[2], args[3], &spot);
     if (result != 0)
         return result;
     struct stat st;
@@ -147,12 +169,12 @@ int64_t answer_rename(struct call *call, const struct table_row *row, const uint
     if (flags == 0 && door_takes(call, &from, &to))
         return door_rename(call, &from, &to);
     bool exchange = (flags & RENAME_EXCHANGE) != 0;
-    mode_t type = spot_type(&from);
+    mode_t type = spot_type(&from), other = exchange ? spot_type(&to) : 0;
     if (!judge_creation(call, row->operation, to.path, type) ||
-        (exchange && !judge_creation(call, row->operation, from.path, spot_type(&to))))
+        (exchange && !judge_creation(call, row->operation, from.path, other)))
         return -EROFS;
     if (!judge_socket(call, row->operation, type, from.path, to.path) ||
-        (exchange && !judge_socket(call, row->operation, spot_type(&to), to.path, from.path)))
+        (exchange && !judge_socket(call, row->operation, other, to.path, from.path)))
         return -EROFS;
     /* Between two mounts the kernel says EXDEV, which lets mv copy instead. */
     struct fence_view source = fence_view(call->ward->law->fence, from.path);
@@ -161,7 +183,8 @@ int64_t answer_rename(struct call *call, const struct table_row *row, const uint
         judge_report(call, row->operation, from.path, EROFS, source.write_setting);
         return spot_is_mount_point(&from) ? -EBUSY : -EROFS;
     }
-    if (!judge_move(call, &from, to.path) || (exchange && !judge_move(call, &to, from.path))) {
+    if (!judge_move(call, &from, type, to.path) ||
+        (exchange && !judge_move(call, &to, other, from.path))) {
         judge_report(call, row->operation, to.path, EROFS, "protected: what the directory holds");
         return -EROFS;
     }

@@ -238,13 +238,17 @@ static int settle_below(struct call *call, int dir_fd, const char *path, struct 
     return settle(call, dir, spot);
 }
 
+int spot_of_path(struct call *call, int dir_fd, char *path, struct spot *spot)
+{
+    int result = split(path, spot);
+    return result == 0 ? settle_below(call, dir_fd, path, spot) : result;
+}
+
 int spot_of(struct call *call, int dir_fd, uint64_t address, struct spot *spot)
 {
     char path[PATH_MAX];
     int result = call_read_string(call, address, path, sizeof(path));
-    if (result == 0)
-        result = split(path, spot);
-    return result == 0 ? settle_below(call, dir_fd, path, spot) : result;
+    return result == 0 ? spot_of_path(call, dir_fd, path, spot) : result;
 }
 
 /* Another name in the directory of a spot. */
@@ -261,9 +265,8 @@ static int settle_beside(const struct spot *other, struct spot *spot)
 int spot_pair(struct call *call, const uint64_t args[4], struct spot *first, struct spot *second)
 {
     char one[PATH_MAX], other[PATH_MAX];
-    int result = call_read_string(call, args[1], one, sizeof(one));
-    if (result == 0)
-        result = call_read_string(call, args[3], other, sizeof(other));
+    int result = call_read_strings(call, (const uint64_t[2]){args[1], args[3]},
+                                   (char *const[2]){one, other});
     if (result == 0)
         result = split(one, first);
     if (result == 0)

@@ -46,6 +46,8 @@ static inline void spot_init(struct spot *spot)
 bool spot_base(struct call *call, int dir_fd, const char *path, int *base);
 /* The spot of a path argument, relative to `dir_fd` of the caller. */
 int spot_of(struct call *call, int dir_fd, uint64_t address, struct spot *spot);
+/* The same for one that has been read; `path` is cut. */
+int spot_of_path(struct call *call, int dir_fd, char *path, struct spot *spot);
 /* The spots of two: `args` are two pairs of a descriptor and an address. */
 int spot_pair(struct call *call, const uint64_t args[4], struct spot *first, struct spot *second);
 /* The same for a path that is at hand. Takes `base`, which is -1 for an absolute path. */

@@ -830,6 +830,68 @@ for t in threads: t.join()
         self.assertEqual(names, {f"{n}/here" for n in range(200)} | {f"{i % 2}/at{i}" for i in range(200)} |
                          {f"{n}/{n}-{i}" for n in range(4) for i in range(50)})
 
+    def test_errors_are_those_of_the_kernel(self):
+        """What takes fewer looks than it did says the same as without a warden, also directly after it was otherwise."""
+        program = """
+import ctypes, errno, os
+libc = ctypes.CDLL(None, use_errno=True)
+def say(call, *args):
+    result = getattr(libc, call)(*(a.encode() if isinstance(a, str) else a for a in args))
+    print(call, args[:1], 'done' if result >= 0 else errno.errorcode[ctypes.get_errno()])
+    return result
+made = ('d', 'd/in', './d/in', 'd//in/', 'd/in/.', 'd/in/..', 'd/.', '/', '.', '..', '', 'f', 'f/', 'f/x', 'none/x', 'link', 'link/',
+        'link/in', 'dangling', 'dangling/', os.path.abspath('d/in'), os.path.abspath('link'), '/proc/self/cwd/d/in',
+        'd/' + 'n' * 255, 'd/' + 'n' * 256, 'x' * 300 + '/y', '/proc/self', '/proc/self/fd/0')
+removed = ('none', 'none/x', 'f/', 'f/x', 'd', 'd/', 'd/.', 'link/', '.', '', 'dangling/', 'dangling', 'f')
+def set_up():
+    os.makedirs('d/in', exist_ok=True)
+    for name in ('f', 'd/in/file'): open(name, 'w').close()
+    for name, to in (('link', 'd'), ('dangling', 'nothing')):
+        if not os.path.lexists(name): os.symlink(to, name)
+set_up()
+for _ in range(2):
+    for name in made: say('mkdir', name, 0o755)
+    os.rename('d', 'e'); say('mkdir', 'd/in', 0o755); say('mkdir', 'e/in', 0o755); os.rename('e', 'd')
+    os.unlink('d/in/file'); say('mkdir', 'd/in', 0o755); os.rmdir('d/in'); say('mkdir', 'd/in', 0o755); say('mkdir', 'd/in', 0o755)
+    os.chdir('d'); say('mkdir', 'in', 0o755); say('mkdir', 'd', 0o755); say('rmdir', 'd'); os.chdir('..')
+    at = os.open('d', os.O_PATH)
+    for name in ('in', 'f', 'f', ''): say('mkdirat', at, name, 0o755)
+    os.rmdir('d/f'); os.close(at); say('mkdirat', at, 'in', 0o755)
+    for name in os.listdir('d'):
+        if name[0] == 'n': os.rmdir('d/' + name)
+    set_up()
+    for name in removed: say('unlink', name)
+    set_up()
+    for name in removed: say('rmdir', name)
+    for one in made[:20]: # where two things are wrong it may be the other one that is told
+        for other in ('d', 'd/', 'f', 'none', 'link', 'dangling', 'd/in', 'f/y') if one not in ('', 'f/x') else ('none',):
+            set_up()
+            print('rename', one, other, end=' ')
+            if say('rename', one, other) == 0 and one != other: os.rename(other, one) if os.path.lexists(other) else None
+# Strings whose last byte is the last one that can be read, longer and shorter than is read at once.
+libc.mmap.restype = ctypes.c_void_p
+page = libc.mmap(None, 8192, 3, 0x22, -1, 0)
+libc.munmap(ctypes.c_void_p(page + 4096), 4096)
+for name, other in (('d/in', 'e'), ('./' * 200 + 'e', './' * 150 + 'd/in2'), ('d/in2', './' * 300 + 'd/in')):
+    place = page + 4096 - len(name) - 1
+    ctypes.memmove(place, name.encode(), len(name) + 1)
+    print(name[-5:], say('rename', ctypes.c_void_p(place), other), sorted(os.listdir('d')))
+ctypes.memset(page + 4000, 120, 96)
+say('rename', ctypes.c_void_p(page + 4000), 'e'); say('rename', 'd', ctypes.c_void_p(page + 4000)); say('mkdir', ctypes.c_void_p(page + 4000), 0o755)
+"""
+        said = []
+        for words in (("/usr/bin/env", "python3", "-c", program),) * 2:
+            shutil.rmtree(self.work)
+            os.mkdir(self.work)
+            if said:
+                result = self.run_in(*words)
+            else:
+                self.own()
+                result = subprocess.run(words, cwd=self.work, capture_output=True, text=True, timeout=60, **self.popen_args())
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            said.append(re.sub(r"c_void_p\(\d+\)|/tmp/[^']*/", "", result.stdout).splitlines())
+        self.assertEqual([pair for pair in zip(*said, strict=True) if pair[0] != pair[1]], [])
+
     def test_a_directory_that_comes_to_be_called_otherwise_is_judged_by_that_name(self):
         """What is held says nothing about where it is."""
         os.makedirs(os.path.join(self.work, "free"))
