@@ -5,6 +5,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+enum { HELD_WAYS = 4 };
+
 static struct held_place place_of(const struct statx *st)
 {
     return (struct held_place){.inode = st->stx_ino,
@@ -19,9 +21,19 @@ static bool is_same_place(const struct held_place *a, const struct held_place *b
            a->minor == b->minor;
 }
 
+/* Where the place is held, or what is to go for it: of the few that it may take the one that was
+ * used least lately, so that two directories that are used in turn do not drive each other out. */
 static struct held *slot_of(struct ward *ward, const struct held_place *place)
 {
-    return &ward->held[(place->inode ^ place->mount << 3) % HELD_DIRS];
+    size_t first = (place->inode ^ place->mount << 3) % (HELD_DIRS / HELD_WAYS) * HELD_WAYS;
+    struct held *oldest = &ward->held[first];
+    for (struct held *held = oldest; held < &ward->held[first + HELD_WAYS]; held++) {
+        if (held->fd != 0 && is_same_place(&held->place, place))
+            return held;
+        if (held->serial < oldest->serial)
+            oldest = held;
+    }
+    return oldest;
 }
 
 static uint64_t bit_of(int fd)
@@ -55,7 +67,7 @@ static void let_go(struct ward *ward, struct held *held)
         ward->here = -1;
     ward->held_fds[held->fd / 64] &= ~bit_of(held->fd);
     close(held->fd);
-    held->fd = 0;
+    *held = (struct held){.fd = 0};
 }
 
 void held_keep(struct call *call, int dir)
