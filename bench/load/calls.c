@@ -77,6 +77,11 @@ static void make_dir(void)
     mkdir(path, 0755);
 }
 
+static void make_dir_again(void)
+{
+    mkdir("dir/in", 0755);
+}
+
 static void erase_dir(void)
 {
     rmdir(path);
@@ -94,6 +99,7 @@ static const struct {
             {"rename_back", move_back},
             {"unlink", erase},
             {"mkdir", make_dir},
+            {"mkdir_of_what_is_there", make_dir_again},
             {"rmdir", erase_dir}};
 
 int main(int argc, char **argv)
