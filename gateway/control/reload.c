@@ -81,22 +81,33 @@ static void keep_listeners(struct reloader *reloader)
             reloader->listeners[i] = find_kept(reloader, &config->listens[i], NULL);
 }
 
-static bool is_kept(const struct gateway *gateway, const struct listener *listener)
+/* The section that a listener serves until now; NULL: it is new. */
+static const struct config_listen *find_section(const struct gateway *gateway,
+                                                const struct listener *listener)
 {
     for (size_t i = 0; i < gateway->snapshot->config->listen_count; i++)
         if (gateway->listeners[i] == listener)
-            return true;
-    return false;
+            return &gateway->snapshot->config->listens[i];
+    return NULL;
 }
 
-/* Only what was opened for a configuration that does not come into force. */
+/* The configuration does not come into force: what was opened for it goes, what was kept is again
+ * as it was. */
 static void close_new_listeners(struct reloader *reloader)
 {
     if (reloader->listeners == NULL)
         return;
-    for (size_t i = 0; i < reloader->next->config->listen_count; i++)
-        if (reloader->listeners[i] != NULL && !is_kept(reloader->gateway, reloader->listeners[i]))
-            listener_close(reloader->listeners[i]);
+    for (size_t i = 0; i < reloader->next->config->listen_count; i++) {
+        struct listener *listener = reloader->listeners[i];
+        if (listener == NULL)
+            continue;
+        const struct config_listen *section = find_section(reloader->gateway, listener);
+        struct srt_err err;
+        if (section == NULL)
+            listener_close(listener);
+        else if (listener_dress(listener, section, &err) != 0)
+            log_line("reload: %s", err.text);
+    }
     free(reloader->listeners);
     reloader->listeners = NULL;
 }
@@ -110,11 +121,16 @@ static void open_listeners(struct reloader *reloader)
     keep_listeners(reloader);
     for (size_t i = 0; i < config->listen_count; i++) {
         struct srt_err err;
-        if (reloader->listeners[i] != NULL)
-            continue;
-        reloader->listeners[i] = listener_open(&config->listens[i], &err);
-        if (reloader->listeners[i] == NULL)
-            faults_add(&reloader->faults, FAULT_ERROR, config->listens[i].place, "%s", err.text);
+        const struct config_listen *section = &config->listens[i];
+        bool done;
+        if (reloader->listeners[i] != NULL) {
+            done = listener_dress(reloader->listeners[i], section, &err) == 0;
+        } else {
+            reloader->listeners[i] = listener_open(section, &err);
+            done = reloader->listeners[i] != NULL;
+        }
+        if (!done)
+            faults_add(&reloader->faults, FAULT_ERROR, section->place, "%s", err.text);
     }
 }
 

@@ -273,9 +273,24 @@ bool listener_serves(const struct listener *listener, const struct config_listen
 {
     const struct config_address *address = &config->address;
     if (listener->path != NULL || address->path != NULL)
-        return same_text(listener->path, address->path) && listener->mode == config->mode &&
-               same_text(listener->group, config->group);
+        return same_text(listener->path, address->path);
     return addr_eq(&listener->bound.addr, &address->addr) && listener->asked_port == address->port;
+}
+
+int listener_dress(struct listener *listener, const struct config_listen *config,
+                   struct srt_err *err)
+{
+    const bool same_group = same_text(listener->group, config->group);
+    if (listener->inode == 0 || (listener->mode == config->mode && same_group))
+        return 0;
+    if (!same_group && config->group == NULL && lchown(listener->path, (uid_t)-1, getegid()) != 0)
+        return srt_err_set(err, "%s: its group cannot be set: %s", listener->path, strerror(errno));
+    if (dress(listener->path, config, err) != 0)
+        return -1;
+    listener->mode = config->mode;
+    free(listener->group);
+    listener->group = must_copy(config->group);
+    return 0;
 }
 
 struct listener *listener_take(struct listener *listener)

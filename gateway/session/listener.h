@@ -40,9 +40,14 @@ bool listener_is_own(const struct listener *listener);
 const struct config_address *listener_bound(const struct listener *listener);
 int listener_fd(const struct listener *listener);
 
-/* Whether this socket is what `config` asks for, so that a reload keeps it: same address (port 0:
- * whatever port it got), mode and group. */
+/* Whether this socket is where `config` asks for one, so that a reload keeps it: same address (port
+ * 0: whatever port it got) or path. */
 bool listener_serves(const struct listener *listener, const struct config_listen *config);
+
+/* Gives the path of one that is kept the mode and group of `config`; no group is the process's own.
+ * Where they are somebody else's (listener_is_own()), they stay. -1 with `err`. */
+int listener_dress(struct listener *listener, const struct config_listen *config,
+                   struct srt_err *err);
 
 struct listener *listener_take(struct listener *listener);
 

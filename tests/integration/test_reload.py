@@ -1,11 +1,13 @@
 """Reload as a transaction (area config/reload)."""
 
 import datetime
+import grp
 import hashlib
 import json
 import os
 import re
 import select
+import stat
 import threading
 
 from lab import LabCase, NotReady, main, reply
@@ -243,6 +245,35 @@ class Hup(ReloadCase):
         self.assertFalse(os.path.exists(self.path("old.sock")))
         self.gw.addresses["main"] = "unix:" + self.path("new.sock")
         self.assertEqual((self.status("a.test"), self.status("b.test")), (200, 200))
+        tunnel.send("y").expect("y")
+
+    def test_C13_mode_and_group_of_a_unix_socket_change_where_it_stands(self):
+        path = self.path("main.sock")
+
+        def dressed(mode, more=""):
+            self.parts["listen"] = f"address = unix:{path}\nmode = {mode}\npolicy = main\n{more}"
+            return self.allowing("a.test")
+
+        def seen():
+            found = os.stat(path)
+            return stat.S_IMODE(found.st_mode), found.st_gid, found.st_ino
+
+        self.lab(listen=f"address = unix:{path}\nmode = 0640\npolicy = main")
+        group, inode = seen()[1:]
+        tunnel = self.tunnel("a.test").send("x").expect("x")
+        self.assertEqual(self.gw.reload(dressed("0666"))["result"], "ok")
+        self.assertEqual(seen(), (0o666, group, inode))
+        if os.geteuid() == 0:
+            daemon = grp.getgrnam("daemon").gr_gid
+            self.assertEqual(self.gw.reload(dressed("0600", "group = daemon\n"))["result"], "ok")
+            self.assertEqual(seen(), (0o600, daemon, inode))
+            self.assertEqual(self.gw.reload(dressed("0666"))["result"], "ok")
+            self.assertEqual(seen(), (0o666, os.getegid(), inode))
+        # What does not come into force leaves it as it was.
+        taken = f"[listen other]\naddress = {self.upstream().literal}\npolicy = main\n"
+        self.assertEqual(self.gw.reload(dressed("0600", taken))["result"], "failed")
+        self.assertEqual(seen(), (0o666, group, inode))
+        self.assertEqual(self.status("a.test"), 200)
         tunnel.send("y").expect("y")
 
     def test_C13_what_a_reload_cannot_change_is_said_by_its_key(self):
