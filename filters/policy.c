@@ -21,6 +21,10 @@ void policy_free(struct policy *policy)
 {
     if (policy == NULL)
         return;
+    if (policy->others > 0) {
+        policy->others--;
+        return;
+    }
     policy_parent_free(policy->parent);
     for (uint32_t i = 0; i < policy->count; i++)
         rule_free(&policy->rules[i]);
@@ -38,6 +42,12 @@ void policy_free(struct policy *policy)
     free(policy->name);
     free(policy->docs);
     free(policy);
+}
+
+struct policy *policy_share(struct policy *policy)
+{
+    policy->others++;
+    return policy;
 }
 
 const char *policy_name(const struct policy *policy)

@@ -50,6 +50,9 @@ struct policy *policy_compile(const struct config_policy *config, const struct g
 struct policy *policy_compile_settings(const struct settings_network *network, const char *name,
                                        const char *file, struct faults *faults);
 void policy_free(struct policy *policy);
+/* One more owner, who frees it as well. Owners are counted without locks: all of them share and
+ * free it on one thread. */
+struct policy *policy_share(struct policy *policy);
 
 const char *policy_name(const struct policy *policy);
 const char *policy_docs(const struct policy *policy);               /* or NULL */

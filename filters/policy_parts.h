@@ -16,6 +16,7 @@ struct origin {
 };
 
 struct policy {
+    size_t others; /* owners beside the one that made it */
     char *name;
     char *docs;
     bool settings, report, private_allowed, sni_off, operators_only;

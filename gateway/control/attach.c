@@ -282,6 +282,30 @@ struct launch *launch_find(struct attach_server *server, const char *name)
     return NULL;
 }
 
+static bool has_equal_lists(const struct launch *launch, const struct launch *other)
+{
+    return other != launch && other->state == LAUNCH_ATTACHED && other->shares &&
+           memcmp(other->lists, launch->lists, sizeof(launch->lists)) == 0;
+}
+
+struct policy *launch_share(struct launch *launch, struct policy *narrowing)
+{
+    const struct launch *other;
+    struct json lists = {0};
+    if (launch->private || narrowing == NULL)
+        return narrowing;
+    terms_write(&lists, narrowing);
+    digest_make(launch->lists, (struct str){lists.data, lists.len});
+    json_free(&lists);
+    launch->shares = true;
+    TAILQ_FOREACH(other, &launch->server->attached, link)
+    if (has_equal_lists(launch, other)) {
+        policy_free(narrowing);
+        return policy_share(other->narrowed);
+    }
+    return narrowing;
+}
+
 bool launch_socket_cookie(int fd, uint64_t *cookie)
 {
     socklen_t len = sizeof(*cookie);
@@ -354,6 +378,7 @@ static int make_sandbox(struct launch *launch, const struct attach_message *mess
     if (terms_narrowing(launch->private, launch->asks, message->network, &config.narrowing,
                         &launch->said, err) != 0)
         return -1;
+    config.narrowing = launch_share(launch, config.narrowing);
     if (adopt_listeners(launch, message, &config, err) != 0) {
         for (size_t i = 0; i < config.listener_count; i++)
             listener_release(config.listeners[i]);
@@ -436,6 +461,7 @@ static bool update(struct launch *launch, const struct attach_message *message)
         return reject(launch, message->serial, err.text);
     launch->serial = message->serial;
     launch->next_narrowed = narrowing;
+    launch->shares = false;
     launch->updates_left = 1;
     launch->state = LAUNCH_UPDATING;
     watch_connection(launch);

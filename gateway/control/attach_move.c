@@ -261,6 +261,7 @@ static int take_network(struct launch *launch, int fd, struct srt_err *err)
     json_free(&network);
     const int result = read_lists(launch, lists, &launch->narrowing, err);
     json_decref(lists);
+    launch->narrowing = launch_share(launch, launch->narrowing);
     launch->narrowed = launch->narrowing;
     return result;
 }

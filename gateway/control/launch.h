@@ -7,6 +7,7 @@
 #ifndef CONTROL_LAUNCH_H
 #define CONTROL_LAUNCH_H
 
+#include "config/digest.h"
 #include "control/attach.h"
 #include "control/frame.h"
 #include "session/sandbox.h"
@@ -58,12 +59,14 @@ struct launch {
     uint64_t cookies[ATTACH_MAX_LISTENERS]; /* of its listeners, as the kernel numbers sockets */
     size_t cookie_count;
     int64_t attached_ms;
-    const struct policy *narrowed; /* what narrows it, its sandbox's while that is attached and no
-                                      update is under way; NULL: nothing */
-    const struct policy *next_narrowed; /* by the update under way, */
-    int64_t serial;                     /* which has this number, */
-    unsigned updates_left;              /* and how many processes have not taken it up */
-    uint64_t missed;                    /* denials that did not fit into `out` */
+    struct policy *narrowed; /* what narrows it, its sandbox's while that is attached and no update
+                                is under way; NULL: nothing */
+    uint8_t lists[DIGEST_LEN];    /* of `narrowed` */
+    bool shares;                  /* it has that: no update has come yet */
+    struct policy *next_narrowed; /* by the update under way, */
+    int64_t serial;               /* which has this number, */
+    unsigned updates_left;        /* and how many processes have not taken it up */
+    uint64_t missed;              /* denials that did not fit into `out` */
 
     /* Between two processes (control/attach_move.h). */
     struct policy *narrowing; /* of a sandbox that is not attached yet */
@@ -104,6 +107,9 @@ void launch_updated(struct launch *launch);
 /* To all that have parts of the sandbox; returns how many those are. */
 unsigned launch_tell_update(const struct launch *launch, const struct json_t *network);
 struct launch *launch_find(struct attach_server *server, const char *name);
+/* `narrowing`, or in its place the policy of another sandbox that brought equal lists: a fleet pays
+ * for them once. */
+struct policy *launch_share(struct launch *launch, struct policy *narrowing);
 /* As the kernel numbers sockets. */
 bool launch_socket_cookie(int fd, uint64_t *cookie);
 /* To be called when an update is over: whether that was what freezing waited for. */

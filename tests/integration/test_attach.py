@@ -125,6 +125,25 @@ class Attaching(AttachCase):
         self.assertIn("*.com", rejected["message"])
         stays.send("y").expect("y")
 
+    def test_equal_lists_are_each_sandboxes_own(self):
+        """Sandboxes that bring equal lists share them; neither an update of one nor its end is felt by the others."""
+        self.lab()
+        lists = {"allowedDomains": ["good.test"], "deniedDomains": ["other.test"]}
+        launchers = [self.launcher() for _ in range(4)]
+        for number, launcher in enumerate(launchers):
+            launcher.attach(f"box-{number}", network=lists)
+        launchers[0].send({"type": "update", "serial": 1, "network": {"allowedDomains": ["other.test"]}})
+        self.assertEqual(launchers[0].read()["type"], "updated")
+        launchers[1].close()
+        self.gw.wait_for_record(lambda entry: entry["kind"] == "detach")
+        late = self.launcher()
+        late.attach("late", network=dict(reversed(lists.items())))
+        for launcher, reached, denied in ((launchers[0], self.other, self.good), (launchers[2], self.good, self.other),
+                                          (launchers[3], self.good, self.other), (late, self.good, self.other)):
+            self.assertEqual(launcher.connect(reached.authority)[1].status, 200)
+            self.assertEqual(launcher.connect(denied.authority)[1].status, 403)
+            self.assertEqual(launcher.read()["rule"], None if launcher is launchers[0] else "settings:deniedDomains[0]")
+
     def test_N22_each_of_many_updates_is_in_force_when_it_is_answered(self):
         self.lab()
         launcher, bystander = self.launcher(), self.launcher()
