@@ -12,6 +12,7 @@
 #include "launcher/doctor.h"
 #include "launcher/egress.h"
 #include "launcher/environ.h"
+#include "launcher/job.h"
 #include "launcher/landlock.h"
 #include "launcher/mounts.h"
 #include "launcher/options.h"
@@ -631,20 +632,20 @@ static int run_inside(struct launch *launch, struct cell *cell, struct egress *e
     mode_t mask = umask(0);
     umask(mask);
     autofree char **roots = list_roots(&launch->plan);
-    struct stage_job job = {.syscalls = syscall_options(launch),
-                            .ignored_signals = launch->ignored_signals,
-                            .umask = mask,
-                            /* In a mount namespace of its own making a caller's paths mean other
-                             * things than the warden's. */
-                            .supervised = !launch->settings->allow_nested_user_namespaces,
-                            .wait = launch->options.wait,
-                            .own_group = supervise_owns_terminal(),
-                            .nested = launch->settings->allow_nested_user_namespaces,
-                            .roots = roots,
-                            .cwd = launch->cwd,
-                            .argv = launch->argv,
-                            .env = launch->env};
-    autoclose int job_fd = stage_pack(&job, &err);
+    struct job job = {.syscalls = syscall_options(launch),
+                      .ignored_signals = launch->ignored_signals,
+                      .umask = mask,
+                      /* In a mount namespace of its own making a caller's paths mean other
+                       * things than the warden's. */
+                      .supervised = !launch->settings->allow_nested_user_namespaces,
+                      .wait = launch->options.wait,
+                      .own_group = supervise_owns_terminal(),
+                      .nested = launch->settings->allow_nested_user_namespaces,
+                      .roots = roots,
+                      .cwd = launch->cwd,
+                      .argv = launch->argv,
+                      .env = launch->env};
+    autoclose int job_fd = job_pack(&job, &err);
     if (job_fd < 0)
         return fail("%s", err.text);
 

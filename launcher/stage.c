@@ -2,12 +2,11 @@
 
 #include "launcher/clock.h"
 #include "launcher/inside.h"
+#include "launcher/job.h"
 #include "launcher/landlock.h"
-#include "launcher/remedy.h"
 #include "launcher/syscalls.h"
 #include "srt/attach.h"
 #include "srt/cleanup.h"
-#include "srt/must.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -21,7 +20,6 @@
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -34,105 +32,11 @@ enum {
     FAILED = 125,
 };
 
-/* How a packed job begins; cwd, the arguments and the environment follow as terminated strings. */
-struct packed {
-    uint32_t syscalls, umask, own_group, supervised, wait, nested, argc, envc, rootc;
-    uint64_t ignored_signals;
-};
-
 bool stage_send(int sock, enum stage_word word, int32_t number, const char *text)
 {
     struct stage_message message = {.word = (uint8_t)word, .number = number};
     snprintf(message.text, sizeof(message.text), "%s", text != NULL ? text : "");
     return fds_send(sock, &message, sizeof(message), NULL, 0);
-}
-
-static bool write_all(int fd, const void *bytes, size_t len)
-{
-    const char *p = bytes;
-    while (len > 0) {
-        ssize_t written = write(fd, p, len);
-        if (written <= 0)
-            return false;
-        p += written;
-        len -= (size_t)written;
-    }
-    return true;
-}
-
-static uint32_t count_strings(char *const *strings)
-{
-    uint32_t count = 0;
-    while (strings[count] != NULL)
-        count++;
-    return count;
-}
-
-int stage_pack(const struct stage_job *job, struct srt_err *err)
-{
-    struct packed head = {.syscalls = job->syscalls,
-                          .umask = job->umask,
-                          .own_group = job->own_group,
-                          .supervised = job->supervised,
-                          .wait = job->wait,
-                          .nested = job->nested,
-                          .rootc = count_strings(job->roots),
-                          .argc = count_strings(job->argv),
-                          .envc = count_strings(job->env),
-                          .ignored_signals = job->ignored_signals};
-    autoclose int fd = memfd_create("srt-job", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0)
-        return srt_err_set(err, "memfd_create: %s", strerror(errno));
-    bool good = write_all(fd, &head, sizeof(head)) && write_all(fd, job->cwd, strlen(job->cwd) + 1);
-    for (uint32_t i = 0; good && i < head.argc; i++)
-        good = write_all(fd, job->argv[i], strlen(job->argv[i]) + 1);
-    for (uint32_t i = 0; good && i < head.envc; i++)
-        good = write_all(fd, job->env[i], strlen(job->env[i]) + 1);
-    for (uint32_t i = 0; good && i < head.rootc; i++)
-        good = write_all(fd, job->roots[i], strlen(job->roots[i]) + 1);
-    if (!good ||
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) != 0)
-        return srt_err_set(err, "the job cannot be handed over: %s%s", strerror(errno),
-                           remedy_for_limit(errno));
-    return steal_fd(&fd);
-}
-
-static char **take_strings(const char **p, const char *end, uint32_t count)
-{
-    char **strings = must(calloc((size_t)count + 1, sizeof(char *)));
-    for (uint32_t i = 0; i < count; i++) {
-        assert(*p < end);
-        strings[i] = must_copy(*p);
-        *p += strlen(*p) + 1;
-    }
-    return strings;
-}
-
-/* The launcher packed it, so a fault in it is a bug. */
-static struct stage_job unpack(int fd)
-{
-    struct stat st;
-    int result = fstat(fd, &st);
-    assert(result == 0 && (size_t)st.st_size > sizeof(struct packed));
-    const char *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    assert(bytes != MAP_FAILED);
-    const char *end = bytes + st.st_size;
-    struct packed head;
-    memcpy(&head, bytes, sizeof(head));
-    const char *p = bytes + sizeof(head);
-    struct stage_job job = {.syscalls = head.syscalls,
-                            .umask = head.umask,
-                            .own_group = head.own_group != 0,
-                            .supervised = head.supervised != 0,
-                            .wait = head.wait != 0,
-                            .nested = head.nested != 0,
-                            .ignored_signals = head.ignored_signals,
-                            .cwd = p};
-    p += strlen(p) + 1;
-    job.argv = take_strings(&p, end, head.argc);
-    job.env = take_strings(&p, end, head.envc);
-    job.roots = take_strings(&p, end, head.rootc);
-    return job;
 }
 
 static _Noreturn void fail(int sock, const char *text)
@@ -264,7 +168,7 @@ static void hand_out_listener(int sock, unsigned options)
     if (listener < 0 && syscalls_install(options, &err) != 0)
         fail(sock, err.text);
     if (sender >= 0) {
-        write_all(sender, &listener, sizeof(listener));
+        (void)!write(sender, &listener, sizeof(listener));
         if (waitpid(-1, &status, 0) < 0 || status != 0)
             _exit(FAILED);
         close(sender);
@@ -297,8 +201,7 @@ static int exec_error(const char *name, int error)
 
 /* Between fork and execve. `report` closes on success, so silence is success. Waits at last until
  * process 1 has its filter, too, as nothing may run beside it before. */
-static _Noreturn void become_command(int sock, const struct stage_job *job, int report,
-                                     int filtered)
+static _Noreturn void become_command(int sock, const struct job *job, int report, int filtered)
 {
     if (job->own_group) {
         setpgid(0, 0);
@@ -328,11 +231,11 @@ static _Noreturn void become_command(int sock, const struct stage_job *job, int 
         execvp(job->argv[0], job->argv);
         error = exec_error(job->argv[0], errno);
     }
-    write_all(report, &error, sizeof(error));
+    (void)!write(report, &error, sizeof(error));
     _exit(FAILED);
 }
 
-static pid_t start_command(int sock, const struct stage_job *job)
+static pid_t start_command(int sock, const struct job *job)
 {
     struct srt_err err;
     int report[2], filtered[2];
@@ -345,7 +248,7 @@ static pid_t start_command(int sock, const struct stage_job *job)
         become_command(sock, job, report[1], filtered[0]);
     if (syscalls_install(job->syscalls, &err) != 0)
         fail(sock, err.text);
-    write_all(filtered[1], "", 1);
+    (void)!write(filtered[1], "", 1);
     close(filtered[0]);
     close(filtered[1]);
     close(report[1]);
@@ -434,7 +337,7 @@ static void obey(const struct ward *ward)
     }
 }
 
-static _Noreturn void watch(int sock, pid_t command, const struct stage_job *job)
+static _Noreturn void watch(int sock, pid_t command, const struct job *job)
 {
     sigset_t set;
     sigemptyset(&set);
@@ -491,7 +394,7 @@ _Noreturn void stage_run(int sock)
     if (send_ready(sock) != 0)
         fail(sock, "the sandbox's namespaces and its port cannot be handed out");
     autoclose int fd = wait_for_go(sock);
-    struct stage_job job = unpack(fd);
+    struct job job = job_unpack(fd);
     close(steal_fd(&fd));
     pid_t command = start_command(sock, &job);
     /* The terminal, the standard streams and the directory are the command's now, not ours. */

@@ -15,8 +15,6 @@
 #ifndef LAUNCHER_STAGE_H
 #define LAUNCHER_STAGE_H
 
-#include "srt/err.h"
-
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -39,23 +37,6 @@ struct stage_message {
     int32_t number;
     char text[1024];
 };
-
-/* What to run and how. The pointers are borrowed. */
-struct stage_job {
-    unsigned syscalls;        /* enum syscalls_option */
-    uint64_t ignored_signals; /* bit N-1: signal N was ignored when srt-launch started */
-    uint32_t umask;
-    bool supervised;
-    bool wait;      /* for everything that the command leaves running */
-    bool own_group; /* on a terminal that is all ours: a process group in its foreground */
-    bool nested;    /* the command may make namespaces and mounts */
-    const char *cwd;
-    char *const *argv, *const *env;
-    char *const *roots; /* what may be written to, for the second wall (landlock.h) */
-};
-
-/* A sealed memfd that holds the job, or -1 with `err`. */
-int stage_pack(const struct stage_job *job, struct srt_err *err);
 
 bool stage_send(int sock, enum stage_word word, int32_t number, const char *text);
 

@@ -2,6 +2,7 @@
 
 #include "launcher/clock.h"
 #include "launcher/refusals.h"
+#include "launcher/stage.h"
 #include "srt/cleanup.h"
 #include "srt/must.h"
 

@@ -11,7 +11,7 @@
 #include "launcher/cell.h"
 #include "launcher/control.h"
 #include "launcher/egress.h"
-#include "launcher/stage.h"
+#include "launcher/job.h"
 #include "launcher/violations.h"
 #include "launcher/warden/warden.h"
 
@@ -23,7 +23,7 @@ struct supervise {
     const struct warden_law *law;
     const char *home; /* for hints; may be NULL */
     struct violations *violations;
-    const struct stage_job *job;
+    const struct job *job;
     const int *streams; /* three: what the command gets instead of ours, or -1 */
     bool verbose;
 };
