@@ -76,6 +76,11 @@ static json_t *parse(struct document *document, struct str text)
             nul ? "" : "is not valid JSON: ", nul ? "a string holds a NUL character" : error.text);
         return NULL;
     }
+    if (memchr(text.p, '\0', text.len) != NULL) { /* the parser swallows one behind a number */
+        FAULT_IN_TEXT(document, 1, 1, "is not valid JSON: there is a NUL byte in it");
+        json_decref(json);
+        return NULL;
+    }
     if (!json_place_scan(text, &document->spots)) {
         const struct json_spot *spot = &document->spots.items[document->spots.count - 1];
         FAULT_IN_TEXT(document, spot->line, spot->column, "is nested more than %d levels deep",

@@ -518,6 +518,15 @@ static void places_behind_strings_are_right(void **state)
                         "f:1:43: network.allowedDomains[2] must be a string, not a number");
 }
 
+/* jansson takes a number with a NUL behind it; the places would not go along. */
+static void a_nul_byte_is_refused(void **state)
+{
+    (void)state;
+    struct faults faults = {0};
+    assert_null(settings_read_text("f", STR("{\"git\":7\0,\"network\":{\"x\":[1,2,3]}}"), &faults));
+    assert_string_equal(said(&faults), "f:1:1: is not valid JSON: there is a NUL byte in it");
+}
+
 static void hostile_sizes_are_bounded(void **state)
 {
     (void)state;
@@ -658,6 +667,7 @@ int main(void)
         cmocka_unit_test(the_values_of_a_network_object_are_told_apart),
         cmocka_unit_test(the_network_object_is_kept_as_it_is_written),
         cmocka_unit_test(places_behind_strings_are_right),
+        cmocka_unit_test(a_nul_byte_is_refused),
         cmocka_unit_test(hostile_sizes_are_bounded),
         cmocka_unit_test(the_examples_of_the_documentation_are_settings),
         cmocka_unit_test(the_documentation_knows_every_key),
