@@ -13,11 +13,24 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 enum { EXIT_REFUSED = 1, EXIT_FAILED = 125, HEAD_MAX = 16384, CHUNK = 65536 };
 
+static int open_proxy_socket(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = ATTACH_SOCKET};
+    autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0)
+        return -1;
+    return steal_fd(&fd);
+}
+
 static int open_proxy(void)
 {
+    if (access(ATTACH_SOCKET, F_OK) == 0)
+        return open_proxy_socket();
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons(ATTACH_PORT),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -130,8 +143,10 @@ int connect_run(char *const *words)
     signal(SIGPIPE, SIG_IGN);
     autoclose int sock = open_proxy();
     if (sock < 0) {
-        fprintf(stderr, "srt-launch connect: there is no way out at 127.0.0.1:%d: %s\n",
-                ATTACH_PORT, strerror(errno));
+        int error = errno;
+        fprintf(stderr, "srt-launch connect: there is no way out at %s: %s\n",
+                access(ATTACH_SOCKET, F_OK) == 0 ? ATTACH_SOCKET : "127.0.0.1:3128",
+                strerror(error));
         return EXIT_FAILED;
     }
     const char *host = words[0];

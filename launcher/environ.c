@@ -44,8 +44,9 @@ static const struct {
 };
 
 /* Of the host and meaningless inside, or about descriptors that are closed. */
-static const char *const dropped[] = {"NO_PROXY",   "no_proxy",   "SRT_GATEWAY",   "NOTIFY_SOCKET",
-                                      "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"};
+static const char *const dropped[] = {"NO_PROXY",       "no_proxy",         "SRT_GATEWAY",
+                                      "NOTIFY_SOCKET",  "LISTEN_FDS",       "LISTEN_PID",
+                                      "LISTEN_FDNAMES", "SRT_EGRESS_SOCKET"};
 
 struct env {
     char **items;
@@ -227,6 +228,10 @@ char **environ_build(char *const *from, const struct settings *settings,
         set(&env, "TEMP", options->tmpdir);
     }
     add_safe_directories(&env, &settings->git_safe_directories);
+    if (options->socket) {
+        set(&env, "SRT_EGRESS_SOCKET", ATTACH_SOCKET);
+        add_git_ssh(&env, options->connect_prog);
+    }
     if (!options->proxy)
         return env.items;
 

@@ -11,6 +11,7 @@
 
 struct environ_options {
     bool proxy;         /* there is a listener at 127.0.0.1:3128 */
+    bool socket;        /* it is at ATTACH_SOCKET */
     const char *tmpdir; /* replaces TMPDIR, TMP and TEMP */
     const char
         *connect_prog; /* this program as it is seen inside, for GIT_SSH_COMMAND; NULL = not */

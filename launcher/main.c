@@ -25,6 +25,7 @@
 #include "srt/cleanup.h"
 #include "srt/must.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -55,6 +56,7 @@ struct launch {
     char *cwd, *home, *self, *settings_path, *name, *gateway_program, *violations_path;
     const char *gateway_socket, *policy, *tmpdir;
     bool way_out;
+    bool way_out_is_socket; /* not a port of the sandbox's loopback */
     bool closed_streams[3];
     struct streams streams;
     int violations_fd;
@@ -160,11 +162,12 @@ static int choose_way_out(struct launch *launch)
 {
     const struct settings_launch *set = &launch->settings->launch;
     const char *egress = choose(launch->options.egress, NULL, set->egress);
-    if (egress != NULL && (strcmp(egress, "transparent") == 0 || strcmp(egress, "socket") == 0))
-        return fail("--egress %s is not built in this version; use port or none", egress);
-    if (egress != NULL && strcmp(egress, "port") != 0 && strcmp(egress, "none") != 0)
-        return fail("--egress knows port and none, not \"%s\"", egress);
-    launch->way_out = egress == NULL || strcmp(egress, "port") == 0;
+    if (egress != NULL && strcmp(egress, "transparent") == 0)
+        return fail("--egress transparent is not built in this version; use port, socket or none");
+    launch->way_out_is_socket = egress != NULL && strcmp(egress, "socket") == 0;
+    launch->way_out = egress == NULL || strcmp(egress, "port") == 0 || launch->way_out_is_socket;
+    if (!launch->way_out && strcmp(egress, "none") != 0)
+        return fail("--egress knows port, socket and none, not \"%s\"", egress);
 
     const char *gateway = choose(launch->options.gateway, "SRT_GATEWAY", set->gateway);
     launch->policy = choose(launch->options.policy, NULL, set->policy);
@@ -180,16 +183,19 @@ static int choose_way_out(struct launch *launch)
     return 0;
 }
 
-static bool named_sockets(const struct settings *settings)
+static bool named_sockets(const struct launch *launch)
 {
-    return settings->network.allow_unix_sockets.count > 0 &&
+    const struct settings *settings = launch->settings;
+    return (settings->network.allow_unix_sockets.count > 0 || launch->way_out_is_socket) &&
            !settings->network.allow_all_unix_sockets;
 }
 
 static int check_sockets(const struct launch *launch)
 {
     const struct settings *settings = launch->settings;
-    if (named_sockets(settings) && settings->allow_nested_user_namespaces)
+    if (launch->way_out_is_socket && settings->allow_nested_user_namespaces)
+        return fail("--egress socket and allowNestedUserNamespaces exclude each other");
+    if (named_sockets(launch) && settings->allow_nested_user_namespaces)
         return fail("network.allowUnixSockets and allowNestedUserNamespaces exclude each other");
     static const char *const engines[] = {"docker.sock", "containerd.sock", "podman.sock",
                                           "crio.sock"};
@@ -320,8 +326,10 @@ static const char *visible_self(const struct launch *launch)
 
 static void build_environment(struct launch *launch)
 {
-    struct environ_options options = {
-        .proxy = launch->way_out, .tmpdir = launch->tmpdir, .connect_prog = visible_self(launch)};
+    struct environ_options options = {.proxy = launch->way_out && !launch->way_out_is_socket,
+                                      .socket = launch->way_out_is_socket,
+                                      .tmpdir = launch->tmpdir,
+                                      .connect_prog = visible_self(launch)};
     launch->env = environ_build(environ, launch->settings, &options);
 }
 
@@ -441,8 +449,10 @@ static void free_sockets(char ***list)
 static char **list_sockets(const struct launch *launch)
 {
     const struct settings_list *list = &launch->settings->network.allow_unix_sockets;
-    char **sockets = must(calloc(list->count + 1, sizeof(char *)));
+    char **sockets = must(calloc(list->count + 2, sizeof(char *)));
     size_t count = 0;
+    if (launch->way_out_is_socket)
+        sockets[count++] = must_copy(ATTACH_SOCKET);
     for (size_t i = 0; i < list->count; i++) {
         sockets[count] = path_absolute(list->items[i].text, launch->cwd, launch->home, NULL);
         count += sockets[count] != NULL;
@@ -453,7 +463,7 @@ static char **list_sockets(const struct launch *launch)
 static bool named_datagrams(const struct launch *launch)
 {
     autofree_sockets char **sockets = list_sockets(launch);
-    for (size_t i = 0; named_sockets(launch->settings) && sockets[i] != NULL; i++)
+    for (size_t i = 0; named_sockets(launch) && sockets[i] != NULL; i++)
         if (datagrams_at(sockets[i]))
             return true;
     return false;
@@ -472,12 +482,18 @@ static unsigned syscall_options(const struct launch *launch)
 {
     const struct settings *settings = launch->settings;
     return (settings->network.allow_all_unix_sockets ? SYSCALLS_UNIX_SOCKETS : 0u) |
-           (named_sockets(settings) ? SYSCALLS_NAMED_SOCKETS : 0u) |
+           (named_sockets(launch) ? SYSCALLS_NAMED_SOCKETS : 0u) |
            (named_datagrams(launch) ? SYSCALLS_NAMED_DATAGRAMS : 0u) |
            (settings->filesystem.deny_read.count + settings->credential_files_deny.count > 0
                 ? SYSCALLS_WATCH_READS
                 : 0u) |
            (settings->allow_nested_user_namespaces ? SYSCALLS_NESTED_USERNS : 0u);
+}
+
+/* Inside. */
+static const char *way_out_place(const struct launch *launch)
+{
+    return launch->way_out_is_socket ? ATTACH_SOCKET : "127.0.0.1:3128";
 }
 
 static int dry_run(const struct launch *launch)
@@ -492,9 +508,12 @@ static int dry_run(const struct launch *launch)
         printf("  %s\n", launch->env[i]);
     puts("refused system calls:");
     syscalls_print(syscall_options(launch), stdout);
-    printf("way out: %s\n", !launch->way_out                 ? "none"
-                            : launch->gateway_socket == NULL ? "127.0.0.1:3128, a private gateway"
-                                                             : launch->gateway_socket);
+    if (launch->gateway_socket == NULL && launch->way_out)
+        printf("way out: %s, a private gateway\n", way_out_place(launch));
+    else if (launch->way_out_is_socket)
+        printf("way out: %s, %s\n", ATTACH_SOCKET, launch->gateway_socket);
+    else
+        printf("way out: %s\n", launch->way_out ? launch->gateway_socket : "none");
     for (size_t i = 0; i < launch->options.publish.count; i++)
         printf("published on loopback: port %u\n", launch->options.publish.ports[i].inside);
     return 0;
@@ -563,11 +582,11 @@ static void tell_what_is_done(const struct launch *launch, const struct egress *
     if (!launch->way_out)
         say("way out: none");
     else if (launch->gateway_socket == NULL)
-        say("way out: 127.0.0.1:%d, to a gateway of this run alone, %s", ATTACH_PORT,
+        say("way out: %s, to a gateway of this run alone, %s", way_out_place(launch),
             launch->gateway_program);
     else
-        say("way out: 127.0.0.1:%d, to the gateway at unix:%s under its policy %s, as %s",
-            ATTACH_PORT, launch->gateway_socket, egress_policy(egress), launch->name);
+        say("way out: %s, to the gateway at unix:%s under its policy %s, as %s",
+            way_out_place(launch), launch->gateway_socket, egress_policy(egress), launch->name);
     tell_of_network(launch, egress, "warnings", FAULT_WARNING);
 }
 
@@ -606,11 +625,31 @@ static char **list_roots(const struct fence_plan *plan)
     return roots;
 }
 
+/* The listener that process 1 opened, or a socket in its place. */
+static int open_way_out(const struct launch *launch, struct cell *cell, int *listener,
+                        int *socket_dir, struct srt_err *err)
+{
+    struct inside_gift gift = {.count = 0};
+    *listener = steal_fd(&cell->listener);
+    if (!launch->way_out_is_socket)
+        return 0;
+    close(steal_fd(listener));
+    if (inside_do(&cell->inside, INSIDE_MOUNTS, mounts_make_socket, NULL, &gift, err) != 0)
+        return -1;
+    assert(gift.count == 2);
+    *listener = gift.fds[0];
+    *socket_dir = gift.fds[1];
+    return 0;
+}
+
 static int run_inside(struct launch *launch, struct cell *cell, struct egress *egress)
 {
     struct srt_err err;
     struct control control = {.fd = launch->options.control_fd};
-    int listener = steal_fd(&cell->listener);
+    int listener = -1;
+    autoclose int socket_dir = -1;
+    if (open_way_out(launch, cell, &listener, &socket_dir, &err) != 0)
+        return fail("%s", err.text);
     if (!launch->way_out)
         close(listener);
     else if (egress_attach(egress, launch->settings->network_json, listener, &err) != 0)
@@ -625,6 +664,7 @@ static int run_inside(struct launch *launch, struct cell *cell, struct egress *e
     struct mounts_job mounts = {
         .plan = &launch->plan,
         .tmpdir = launch->tmpdir == private_tmpdir ? private_tmpdir : NULL,
+        .socket_dir = socket_dir,
     };
     if (inside_do(&cell->inside, INSIDE_MOUNTS, mounts_carry_out, &mounts, NULL, &err) != 0)
         return fail("%s", err.text);

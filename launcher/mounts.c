@@ -1,5 +1,6 @@
 #include "launcher/mounts.h"
 
+#include "srt/attach.h"
 #include "srt/cleanup.h"
 #include "srt/must.h"
 
@@ -11,8 +12,10 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 
 /* <sys/mount.h> of this C library and <linux/mount.h> exclude each other. */
 int umount2(const char *target, int flags);
@@ -265,6 +268,79 @@ static int guard_devices(struct srt_err *err)
     return 0;
 }
 
+int mounts_make_socket(void *nothing, const struct inside *inside, struct inside_gift *gift,
+                       struct srt_err *err)
+{
+    (void)nothing;
+    (void)inside;
+    struct sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = "egress.sock"};
+    _Static_assert(sizeof(ATTACH_SOCKET_DIR "/egress.sock") == sizeof(ATTACH_SOCKET),
+                   "the name in the directory");
+    umask(0177); /* the command has this user's number */
+    autoclose int dir = new_tmpfs("0555");
+    autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    /* A directory that hangs nowhere has no path, but one can be in it. */
+    if (dir < 0 || fd < 0 || fchdir(dir) != 0 ||
+        bind(fd, (struct sockaddr *)&name, sizeof(name)) != 0 || listen(fd, SOMAXCONN) != 0 ||
+        change_flags(dir, "", AT_EMPTY_PATH, MOUNT_ATTR_RDONLY, 0) != 0)
+        return srt_err_set(err, "%s cannot be made: %s", ATTACH_SOCKET, strerror(errno));
+    gift->fds[0] = steal_fd(&fd);
+    gift->fds[1] = steal_fd(&dir);
+    gift->count = 2;
+    return 0;
+}
+
+/* What is at `name` in one directory, also in the other. An entry that has gone is no failure. */
+static int show_entry(int from, int to, const char *name)
+{
+    struct stat st;
+    char target[PATH_MAX];
+    if (fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return errno == ENOENT ? 0 : -1;
+    if (S_ISLNK(st.st_mode)) {
+        ssize_t len = readlinkat(from, name, target, sizeof(target) - 1);
+        target[len > 0 ? len : 0] = '\0';
+        return len > 0 ? symlinkat(target, to, name) : -1;
+    }
+    autoclose int place = openat(from, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (place < 0)
+        return errno == ENOENT ? 0 : -1;
+    int made = S_ISDIR(st.st_mode) ? mkdirat(to, name, 0555) : mknodat(to, name, S_IFREG | 0444, 0);
+    autoclose int tree = made == 0 ? open_tree_clone(place) : -1;
+    autoclose int target_fd = openat(to, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    return tree < 0 || target_fd < 0 ? -1 : attach(tree, target_fd);
+}
+
+/* Nothing may be made in the host's /run, so the sandbox gets one of its own, which shows what the
+ * other one does after the plan was carried out, and has one directory more. */
+static int show_socket(int socket_dir)
+{
+    static const char parent[] = "/run", name[] = "srt";
+    _Static_assert(sizeof("/run/srt") == sizeof(ATTACH_SOCKET_DIR), "its parent and its name");
+    autoclose int fs = new_tmpfs("0555");
+    autoclose int place = open_place(parent);
+    int from = open(parent, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *entries = from < 0 ? NULL : fdopendir(from);
+    if (entries == NULL && from >= 0)
+        close(from);
+    int result = fs < 0 || place < 0 || entries == NULL ? -1 : attach(fs, place);
+    const struct dirent *entry;
+    while (result == 0 && (entry = readdir(entries)) != NULL)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+            strcmp(entry->d_name, name) != 0)
+            result = show_entry(from, fs, entry->d_name);
+    int error = errno;
+    if (entries != NULL)
+        closedir(entries);
+    errno = error;
+    if (result != 0 || mkdirat(fs, name, 0555) != 0)
+        return -1;
+    autoclose int target = openat(fs, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (target < 0 || attach(socket_dir, target) != 0)
+        return -1;
+    return change_flags(fs, "", AT_EMPTY_PATH, MOUNT_ATTR_RDONLY, 0);
+}
+
 int mounts_carry_out(void *context, const struct inside *inside, struct inside_gift *gift,
                      struct srt_err *err)
 {
@@ -305,6 +381,9 @@ int mounts_carry_out(void *context, const struct inside *inside, struct inside_g
             return step_failed(&plan->steps[i], err);
     if (blanks && umount2(blanks_dir, DETACH) != 0)
         return srt_err_set(err, "the tmpfs for hidden files cannot be detached: %s",
+                           strerror(errno));
+    if (job->socket_dir >= 0 && show_socket(job->socket_dir) != 0)
+        return srt_err_set(err, "%s cannot be shown: %s; use --egress port", ATTACH_SOCKET,
                            strerror(errno));
     return 0;
 }

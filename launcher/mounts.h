@@ -16,7 +16,14 @@
 struct mounts_job {
     const struct fence_plan *plan;
     const char *tmpdir; /* to be made below /dev/shm, mode 0700; NULL = none */
+    int socket_dir;     /* from mounts_make_socket(), to be put at ATTACH_SOCKET_DIR; -1 = none */
 };
+
+/* An inside_work without context: the gift is a listener bound at egress.sock, and the directory
+ * that holds it, a tmpfs nobody sees yet. Made before the plan is carried out, as the gateway gets
+ * the one and adds to the other. */
+int mounts_make_socket(void *nothing, const struct inside *inside, struct inside_gift *gift,
+                       struct srt_err *err);
 
 /* An inside_work; the context is a struct mounts_job. */
 int mounts_carry_out(void *job, const struct inside *inside, struct inside_gift *gift,

@@ -22,7 +22,7 @@ static const struct row {
      "the gateway to use; default private, or SRT_GATEWAY"},
     {"policy", 0, TEXT, offsetof(struct options, policy), "NAME",
      "the gateway's policy; settings can only narrow it"},
-    {"egress", 0, TEXT, offsetof(struct options, egress), "MODE", "port (default) or none"},
+    {"egress", 0, TEXT, offsetof(struct options, egress), "MODE", "port (default), socket or none"},
     {"publish", 0, PORT, offsetof(struct options, publish), "[[ADDR:]HOSTPORT:]PORT",
      "a port inside that the host's loopback leads to; repeatable"},
     {"control-fd", 0, NUMBER_FD, offsetof(struct options, control_fd), "N",

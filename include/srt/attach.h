@@ -58,4 +58,8 @@ enum {
     ATTACH_PORT = 3128, /* of the proxy listener inside the sandbox */
 };
 
+/* Where that listener is instead, of a sandbox with `--egress socket`. */
+#define ATTACH_SOCKET_DIR "/run/srt"
+#define ATTACH_SOCKET ATTACH_SOCKET_DIR "/egress.sock"
+
 #endif

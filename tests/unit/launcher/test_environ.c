@@ -54,6 +54,18 @@ static void test_what_the_caller_has_passes_through(void **state)
     assert_null(value_of("TMPDIR"));
 }
 
+static void test_a_socket_has_a_variable_of_its_own(void **state)
+{
+    (void)state;
+    build(ENV("SRT_EGRESS_SOCKET=/elsewhere", "HTTP_PROXY=http://corp:1"), NULL,
+          (struct environ_options){.socket = true, .connect_prog = "/usr/bin/srt-launch"});
+    assert_string_equal(value_of("SRT_EGRESS_SOCKET"), "/run/srt/egress.sock");
+    assert_null(value_of("HTTP_PROXY"));
+    assert_non_null(value_of("GIT_SSH_COMMAND"));
+    build(ENV("SRT_EGRESS_SOCKET=/elsewhere"), NULL, (struct environ_options){.proxy = true});
+    assert_null(value_of("SRT_EGRESS_SOCKET"));
+}
+
 static void test_proxies_of_the_host_never_stay(void **state)
 {
     (void)state;
@@ -158,6 +170,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_the_caller_has_passes_through),
+        cmocka_unit_test(test_a_socket_has_a_variable_of_its_own),
         cmocka_unit_test(test_proxies_of_the_host_never_stay),
         cmocka_unit_test(test_allowed_loopback_goes_through_the_gateway),
         cmocka_unit_test(test_denied_and_allowed_names),
