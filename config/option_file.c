@@ -106,7 +106,7 @@ static void print_token(const struct option *option, const void *field, FILE *ou
 const struct option_kind kind_token_sha256 = {read_token_sha256, print_token};
 
 /* The secret in a file without its one trailing newline (LF or CRLF), p == NULL and a fault when
- * there is none, or more lines than it. */
+ * there is none. Of further ones it is the sender's to say: by Basic and SOCKS they can be sent. */
 static struct str read_secret(struct option_input *input, const char **path)
 {
     struct str secret = ini_read_side_file(input->doc, input->place, input->text, SECRET_FILE_MAX,
@@ -115,12 +115,9 @@ static struct str read_secret(struct option_input *input, const char **path)
         return STR_NULL;
     if (secret.len > 0 && secret.p[secret.len - 1] == '\n')
         secret.len -= secret.len > 1 && secret.p[secret.len - 2] == '\r' ? 2 : 1;
-    if (secret.len == 0)
-        fault(input, "%s: %s is empty", input->key, *path);
-    else if (memchr(secret.p, '\n', secret.len) != NULL)
-        fault(input, "%s: %s has more than one line", input->key, *path);
-    else
+    if (secret.len > 0)
         return secret;
+    fault(input, "%s: %s is empty", input->key, *path);
     return STR_NULL;
 }
 
