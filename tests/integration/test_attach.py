@@ -379,7 +379,7 @@ class Hostile(AttachCase):
         launcher = self.launcher()
         self.refused(launcher, descriptors=[launcher.listen() for _ in range(40)], listeners=["proxy"])
         self.still_well()
-        self.assertLessEqual(self.gw.descriptors(), before + 8)  # what well-being takes; 46 came
+        self.gw.wait_for_descriptors(before + 8)  # what well-being takes; 46 came
 
     def test_what_is_not_there_is_refused_by_name(self):
         self.lab()
