@@ -168,7 +168,8 @@ static char *shell_quote(const char *text, bool percent)
             *to++ = '%';
         *to++ = *text;
     }
-    strcpy(to, "'");
+    *to++ = '\'';
+    *to = '\0';
     return out;
 }
 
