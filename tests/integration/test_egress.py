@@ -80,7 +80,7 @@ for act in (lambda: os.unlink('/run/srt/egress.sock'), lambda: os.rename('/run/s
         print('done')
     except OSError as error:
         print('refused')
-""", write=("/",) if os.getuid() == 0 else (".",))
+""", write=("/run",) if os.getuid() == 0 else (".",))
         self.assertEqual(done.out, "refused\n" * 5, done)
 
     def test_what_is_in_run_is_there_and_nothing_is_left_on_the_host(self):
