@@ -137,7 +137,8 @@ void launch_close(struct launch *launch)
         return;
     ev_io_stop(loop, &launch->io);
     ev_timer_stop(loop, &launch->deadline);
-    close(launch->fd);
+    if (launch->fd != launch->last_words)
+        close(launch->fd);
     launch->fd = -1;
     forget_input(launch);
 }
@@ -614,11 +615,12 @@ static bool make_room_for(struct launch *launch, size_t bytes)
 }
 
 /* A launcher that has said all it had to say reads on until its sandbox has ended here: what that
- * was denied last may still be on its way from a worker. */
+ * was denied last may still be on its way from a worker. It keeps its descriptor: epoll would go on
+ * telling of the number of one that is closed while another of the connection is open. */
 static void keep_for_last_words(struct launch *launch)
 {
     if (launch->sandbox != NULL && launch->out.len == launch->out_sent)
-        launch->last_words = fcntl(launch->fd, F_DUPFD_CLOEXEC, 3);
+        launch->last_words = launch->fd;
 }
 
 /* At once or not at all. */

@@ -37,8 +37,7 @@ struct launch {
     enum launch_state state;
     bool private;
     int fd;
-    int last_words; /* another one of the connection, for denials until the sandbox has ended; or -1
-                     */
+    int last_words; /* the connection's after it, for denials until the sandbox has ended; or -1 */
     ev_io io;
     ev_timer deadline;
     uint32_t uid;

@@ -43,8 +43,7 @@ def environment():
     env = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
     env.setdefault("ASAN_OPTIONS", "detect_stack_use_after_return=1")
     env.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
-    suppressions = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tsan.supp")
-    env.setdefault("TSAN_OPTIONS", f"second_deadlock_stack=1 suppressions={suppressions}")
+    env.setdefault("TSAN_OPTIONS", "second_deadlock_stack=1")
     return env
 
 
