@@ -18,7 +18,7 @@
 
 enum { EXIT_REFUSED = 1, EXIT_FAILED = 125, HEAD_MAX = 16384, CHUNK = 65536 };
 
-static int open_proxy_socket(void)
+static int open_socket(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = ATTACH_SOCKET};
     autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -27,10 +27,8 @@ static int open_proxy_socket(void)
     return steal_fd(&fd);
 }
 
-static int open_proxy(void)
+static int open_port(void)
 {
-    if (access(ATTACH_SOCKET, F_OK) == 0)
-        return open_proxy_socket();
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons(ATTACH_PORT),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -38,6 +36,14 @@ static int open_proxy(void)
     if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0)
         return -1;
     return steal_fd(&fd);
+}
+
+/* The port first: where it is the way out, the host may have something else at the socket's name.
+ */
+static int open_proxy(void)
+{
+    int fd = open_port();
+    return fd < 0 && access(ATTACH_SOCKET, F_OK) == 0 ? open_socket() : fd;
 }
 
 static bool send_all(int fd, const char *bytes, size_t len)
@@ -143,10 +149,11 @@ int connect_run(char *const *words)
     signal(SIGPIPE, SIG_IGN);
     autoclose int sock = open_proxy();
     if (sock < 0) {
-        int error = errno;
-        fprintf(stderr, "srt-launch connect: there is no way out at %s: %s\n",
-                access(ATTACH_SOCKET, F_OK) == 0 ? ATTACH_SOCKET : "127.0.0.1:3128",
-                strerror(error));
+        fprintf(
+            stderr,
+            "srt-launch connect: there is no way out, neither at 127.0.0.1:%d nor at " ATTACH_SOCKET
+            "\n",
+            ATTACH_PORT);
         return EXIT_FAILED;
     }
     const char *host = words[0];

@@ -2,6 +2,8 @@
 import os
 import shutil
 import socket
+import subprocess
+import unittest
 
 from lab import main
 from lab.launch import LaunchCase, binary
@@ -57,6 +59,18 @@ class Socket(LaunchCase):
         self.assertEqual(done.status, 1, done)
         self.assertIn(where, done.err)
         self.launch("-s", self.settings(allow=[where]), "--egress", "socket", "--", binary(), "connect", host, port, status=0)
+
+    @unittest.skipUnless(os.getuid() == 0, "/run can be another one for root only")
+    def test_what_the_host_has_at_that_name_is_not_the_way_out_of_a_port(self):
+        where = self.authority()
+        script = 'mount -t tmpfs run /run && mkdir /run/srt && touch /run/srt/egress.sock && exec "$@"'
+        done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", binary(), "-s", self.settings(allow=[where]), "--", binary(),
+                               "connect", *where.rsplit(":", 1)], cwd=self.work, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_no_way_out_is_said(self):
+        done = self.launch("-s", self.settings(), "--egress", "none", "--", binary(), "connect", "a.test", "80", status=125)
+        self.assertIn("there is no way out, neither at 127.0.0.1:3128 nor at /run/srt/egress.sock\n", done.err)
 
     def test_nothing_listens_on_loopback_and_no_variable_says_so(self):
         done = self.inside("import os, socket; print(socket.socket().connect_ex(('127.0.0.1', 3128)));"
