@@ -87,6 +87,13 @@ int file_read_pipe(const char *path, size_t max_bytes, char **bytes, size_t *len
     return 0;
 }
 
+struct str file_secret(struct str bytes)
+{
+    if (bytes.len > 0 && bytes.p[bytes.len - 1] == '\n')
+        bytes.len -= bytes.len > 1 && bytes.p[bytes.len - 2] == '\r' ? 2 : 1;
+    return bytes;
+}
+
 size_t file_utf8_len(struct str bytes)
 {
     const unsigned char *p = (const unsigned char *)bytes.p;

@@ -22,6 +22,9 @@ int file_read(const char *path, size_t max_bytes, char **bytes, size_t *len, str
 int file_read_pipe(const char *path, size_t max_bytes, char **bytes, size_t *len,
                    struct srt_err *err);
 
+/* What a file of one secret holds: all but one newline (LF or CRLF) at its end. */
+struct str file_secret(struct str bytes);
+
 /* The length of the UTF-8 sequence (RFC 3629: no overlong forms, no surrogates) at the start; 0
  * when there is none. */
 size_t file_utf8_len(struct str bytes);

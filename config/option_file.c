@@ -105,16 +105,15 @@ static void print_token(const struct option *option, const void *field, FILE *ou
 
 const struct option_kind kind_token_sha256 = {read_token_sha256, print_token};
 
-/* The secret in a file without its one trailing newline (LF or CRLF), p == NULL and a fault when
- * there is none. Of further ones it is the sender's to say: by Basic and SOCKS they can be sent. */
+/* The secret in a file, p == NULL and a fault when there is none. It may have line ends in it: by
+ * Basic and SOCKS they can be sent. */
 static struct str read_secret(struct option_input *input, const char **path)
 {
     struct str secret = ini_read_side_file(input->doc, input->place, input->text, SECRET_FILE_MAX,
                                            path, input->faults);
     if (secret.p == NULL)
         return STR_NULL;
-    if (secret.len > 0 && secret.p[secret.len - 1] == '\n')
-        secret.len -= secret.len > 1 && secret.p[secret.len - 2] == '\r' ? 2 : 1;
+    secret = file_secret(secret);
     if (secret.len > 0)
         return secret;
     fault(input, "%s: %s is empty", input->key, *path);

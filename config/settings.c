@@ -546,18 +546,26 @@ bool settings_network_read(struct settings_network *out, const char *source, jso
     return false;
 }
 
+const struct settings_text *settings_network_entry(const struct settings_network *network,
+                                                   size_t index)
+{
+    const struct settings_list *const lists[] = {
+        &network->allowed_domains, &network->denied_domains, &network->denied_resolved_addresses};
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        if (index < lists[i]->count)
+            return &lists[i]->items[index];
+        index -= lists[i]->count;
+    }
+    return NULL;
+}
+
 struct place settings_place(const struct settings *settings, struct str setting)
 {
-    const struct settings_list *const lists[] = {&settings->network.allowed_domains,
-                                                 &settings->network.denied_domains,
-                                                 &settings->network.denied_resolved_addresses};
-    struct place place = {.file = settings->file};
-    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
-        for (size_t j = 0; j < lists[i]->count; j++)
-            if (str_eq(str_of(lists[i]->items[j].setting), setting))
-                place = (struct place){settings->file, lists[i]->items[j].line,
-                                       lists[i]->items[j].column};
-    return place;
+    const struct settings_text *entry;
+    for (size_t i = 0; (entry = settings_network_entry(&settings->network, i)) != NULL; i++)
+        if (str_eq(str_of(entry->setting), setting))
+            return (struct place){settings->file, entry->line, entry->column};
+    return (struct place){.file = settings->file};
 }
 
 static void text_free(struct settings_text *text)

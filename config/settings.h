@@ -94,6 +94,9 @@ struct settings *settings_read_text(const char *file_name, struct str text, stru
 /* What `srt` does without a file: no network, no writes, reads unrestricted. */
 struct settings *settings_default(void);
 void settings_free(struct settings *settings);
+/* The entries of the network lists, one list after the other; NULL behind the last. */
+const struct settings_text *settings_network_entry(const struct settings_network *network,
+                                                   size_t index);
 /* Where an entry of the `network` lists stands, by its path; the file as a whole where there is no
  * such entry. */
 struct place settings_place(const struct settings *settings, struct str setting);

@@ -3,9 +3,9 @@
 #include "launcher/clock.h"
 #include "srt/attach.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <arpa/inet.h>
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -40,14 +40,10 @@ static bool wait_for(int fd, short events, int timeout_ms)
  * frame has none. */
 static char *frame_text(const json_t *members, const char *network)
 {
-    char *text = json_dumps(members, JSON_COMPACT), *whole = NULL;
-    assert(text != NULL);
+    autofree char *text = must(json_dumps(members, JSON_COMPACT));
     if (network == NULL)
-        return text;
-    int len = asprintf(&whole, "%.*s,\"network\":%s}", (int)strlen(text) - 1, text, network);
-    assert(len > 0);
-    free(text);
-    return whole;
+        return steal_ptr(text);
+    return must_format("%.*s,\"network\":%s}", (int)strlen(text) - 1, text, network);
 }
 
 /* The descriptor goes with the first byte; the socket does not block, so a gateway that has stopped
@@ -140,8 +136,7 @@ static json_t *attach_frame(const struct egress_options *options)
     if (frame != NULL)
         return frame;
     /* Names of files may be any bytes, JSON may not: the log then shows them replaced. */
-    autofree char *command = strdup(options->command);
-    assert(command != NULL);
+    autofree char *command = must_copy(options->command);
     for (char *p = command; *p != '\0'; p++)
         if ((unsigned char)*p < ' ' || (unsigned char)*p > '~')
             *p = '?';
@@ -176,8 +171,7 @@ static bool receive_more(struct egress *egress)
 {
     if (egress->in_capacity - egress->in_len < 4096) {
         egress->in_capacity = egress->in_capacity == 0 ? 16384 : 2 * egress->in_capacity;
-        egress->in = realloc(egress->in, egress->in_capacity);
-        assert(egress->in != NULL);
+        egress->in = must(realloc(egress->in, egress->in_capacity));
     }
     ssize_t n;
     do
@@ -333,8 +327,7 @@ int egress_attach(struct egress *egress, const char *network_json, int listener,
 {
     egress->listener = listener;
     if (network_json != NULL) {
-        egress->network_json = strdup(network_json);
-        assert(egress->network_json != NULL);
+        egress->network_json = must_copy(network_json);
     }
     if (egress->connection < 0) {
         egress->connection = connect_shared(egress->options.socket_path, err);
@@ -358,10 +351,8 @@ const char *egress_policy(const struct egress *egress)
 int egress_update(struct egress *egress, uint64_t serial, const char *network_json,
                   struct srt_err *err)
 {
-    struct egress_change *change = malloc(sizeof(*change));
-    assert(change != NULL);
-    *change = (struct egress_change){.serial = serial, .network_json = strdup(network_json)};
-    assert(change->network_json != NULL);
+    struct egress_change *change = must(malloc(sizeof(*change)));
+    *change = (struct egress_change){.serial = serial, .network_json = must_copy(network_json)};
     STAILQ_INSERT_TAIL(&egress->changes, change, link);
     return egress->connection < 0
                ? srt_err_set(err, "there is no gateway at the moment; it is told when it is back")

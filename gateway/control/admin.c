@@ -242,8 +242,7 @@ static bool token_is_right(const struct admin_client *client, const struct http_
         file_read(path, TOKEN_FILE_MAX, &secret, &len, NULL, &err) != 0)
         return false;
     given = str_trim(str_from(given, 7));
-    if (len > 0 && secret[len - 1] == '\n')
-        len -= len > 1 && secret[len - 2] == '\r' ? 2 : 1;
+    len = file_secret((struct str){secret, len}).len;
     return len > 0 && given.len == len && CRYPTO_memcmp(given.p, secret, len) == 0;
 }
 

@@ -115,13 +115,10 @@ static int settle_parent(bool private, struct settings_parent *parent, struct sr
 
 static const char *setting_at(const struct settings_network *network, const struct fault *fault)
 {
-    const struct settings_list *const lists[] = {
-        &network->allowed_domains, &network->denied_domains, &network->denied_resolved_addresses};
-    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
-        for (size_t j = 0; j < lists[i]->count; j++)
-            if (lists[i]->items[j].line == fault->line &&
-                lists[i]->items[j].column == fault->column)
-                return lists[i]->items[j].setting;
+    const struct settings_text *entry;
+    for (size_t i = 0; (entry = settings_network_entry(network, i)) != NULL; i++)
+        if (entry->line == fault->line && entry->column == fault->column)
+            return entry->setting;
     return NULL;
 }
 
