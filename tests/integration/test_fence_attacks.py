@@ -327,7 +327,7 @@ if not os.path.exists("made/none"): os.close(os.open("made/none", os.O_CREAT, 0)
 d = os.open("d", os.O_RDONLY)
 top = os.open(".", os.O_PATH)
 for name in ("open", "./open", "d", "d/", "d/.", "d/..", "open/", "open/x", "nowhere", "d/nowhere", "nowhere/x", "made/l", "made/dangling", "made/loop",
-             "made/ld", "made/ld/e/f", "made/ldev", "made/none", "", "made/up/../work/open", "/etc/hostname", "/etc/passwd", "/etc/shadow", "/", ".", "..",
+             "made/ld", "made/ld/e/f", "made/ldev", "made/none", "", "made/up/../" + os.path.basename(os.getcwd()) + "/open", "/etc/hostname", "/etc/passwd", "/etc/shadow", "/", ".", "..",
              "/dev/null", "/dev/zero", "/dev/tty", "/dev/ptmx", "/dev/pts", "/dev/fd", "/dev/shm", "/sys/kernel/mm", "x" * 256, "x/" * 2047, "x/" * 2048 + "x",
              "/proc", "/proc/self", "/proc/self/", "/proc/self/fd", "/proc/self/fd/", "/proc/self/task", "/proc/self/ns/net", "/proc/self/root/etc/hostname",
              "/proc/self/exe", "/proc/1/environ", "/proc/1/maps", "/proc/1/status", "/proc/1/stat", "/proc/1/cmdline", "/proc/1/auxv", "/proc/1/fd", "/proc/1/root/etc", "/proc/self/nothing",
