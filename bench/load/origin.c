@@ -166,7 +166,6 @@ int main(int argc, char **argv)
                 continue;
             }
             for (int fd; (fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;) {
-                socket_tune(fd, &at);
                 p = calloc(1, sizeof(*p));
                 if (p == NULL)
                     err(71, "calloc");

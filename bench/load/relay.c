@@ -6,11 +6,14 @@
  * With --splice a way that fills its buffer goes on through a pipe, without a copy, until it runs
  * dry. The pipe belongs to the process: what is spliced in is spliced out or kept as bytes.
  *
- *   relay LISTEN [--splice | --raw ADDR]     says "ready PORT"
+ * With --refuse it answers each head with a 403 as long as the gateway's and closes once its client
+ * has, so that nothing that comes behind the head resets the answer: the reference of refusals.
+ *
+ *   relay LISTEN [--splice | --refuse | --raw ADDR]     says "ready PORT"
  */
 #include "net.h"
 
-enum { BUFFER = 64 << 10, PIPE = 256 << 10, HEAD = 1024 };
+enum { BUFFER = 64 << 10, PIPE = 256 << 10, HEAD = 1024, REFUSAL_BODY = 512 };
 
 struct side {
     struct pair *pair;
@@ -26,12 +29,15 @@ struct pair {
     size_t head_len;
     bool tunnel; /* the head is through */
     bool dialled;
+    bool refused;
     char head[HEAD];
 };
 
 static int ep, tube[2] = {-1, -1};
 static char scratch[BUFFER];
 static const char ok[] = "HTTP/1.1 200 Connection established\r\n\r\n";
+static char refusal[REFUSAL_BODY + 256];
+static size_t refusal_len; /* 0: nothing is refused */
 
 static void pair_close(struct pair *p)
 {
@@ -63,6 +69,21 @@ static bool pair_dial(struct pair *p, const struct endpoint *to)
     return true;
 }
 
+static bool pair_refuse(struct pair *p)
+{
+    const int fd = p->side[0].fd;
+    p->refused = true;
+    return send(fd, refusal, refusal_len, MSG_MORE) == (ssize_t)refusal_len &&
+           shutdown(fd, SHUT_WR) == 0;
+}
+
+/* False at the client's end. */
+static bool pair_discard(struct pair *p)
+{
+    ssize_t n = read(p->side[0].fd, scratch, sizeof(scratch));
+    return n > 0 || (n < 0 && errno == EAGAIN);
+}
+
 static bool pair_read_head(struct pair *p)
 {
     ssize_t n = read(p->side[0].fd, p->head + p->head_len, HEAD - 1 - p->head_len);
@@ -72,6 +93,8 @@ static bool pair_read_head(struct pair *p)
     p->head[p->head_len] = '\0';
     if (strstr(p->head, "\r\n\r\n") == NULL)
         return p->head_len < HEAD - 1;
+    if (refusal_len != 0)
+        return pair_refuse(p);
     char authority[64];
     if (sscanf(p->head, "CONNECT %63s", authority) != 1)
         return false;
@@ -169,7 +192,9 @@ static void pair_event(struct side *s, uint32_t events)
 {
     struct pair *p = s->pair;
     bool alive = true;
-    if (!p->dialled) {
+    if (p->refused) {
+        alive = pair_discard(p);
+    } else if (!p->dialled) {
         alive = pair_read_head(p);
     } else if (!p->tunnel) {
         if (s != &p->side[1] || (events & (EPOLLERR | EPOLLHUP)) != 0)
@@ -192,14 +217,30 @@ static void pair_event(struct side *s, uint32_t events)
         pair_close(p);
 }
 
+static void refusal_make(void)
+{
+    refusal_len = (size_t)sprintf(refusal,
+                                  "HTTP/1.1 403 Blocked by policy\r\n"
+                                  "Content-Type: application/json\r\n"
+                                  "Content-Length: %d\r\n"
+                                  "Cache-Control: no-store\r\n"
+                                  "Connection: close\r\n\r\n",
+                                  REFUSAL_BODY);
+    memset(refusal + refusal_len, 'x', REFUSAL_BODY);
+    refusal_len += REFUSAL_BODY;
+}
+
 int main(int argc, char **argv)
 {
     struct endpoint at = {0}, raw = {0};
-    bool splices = argc > 2 && strcmp(argv[2], "--splice") == 0;
-    if (argc == 4 && strcmp(argv[2], "--raw") == 0)
+    const char *word = argc > 2 ? argv[2] : "";
+    bool splices = strcmp(word, "--splice") == 0;
+    if (strcmp(word, "--refuse") == 0)
+        refusal_make();
+    if (argc == 4 && strcmp(word, "--raw") == 0)
         raw = endpoint_parse(argv[3]);
-    else if (argc != 2 + splices)
-        errx(64, "usage: relay LISTEN [--splice | --raw ADDR]");
+    else if (argc != 2 + (splices || refusal_len != 0))
+        errx(64, "usage: relay LISTEN [--splice | --refuse | --raw ADDR]");
     at = endpoint_parse(argv[1]);
     if (splices &&
         (pipe2(tube, O_NONBLOCK | O_CLOEXEC) != 0 || fcntl(tube[0], F_SETPIPE_SZ, (int)PIPE) < 0))
@@ -224,8 +265,7 @@ int main(int argc, char **argv)
         for (;;) {
             int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
             if (fd < 0)
-                break;
-            socket_tune(fd, &at);
+                break; /* it has inherited its listener's options (tcp(7)) */
             struct pair *p = calloc(1, sizeof(*p));
             if (p == NULL)
                 err(71, "calloc");
