@@ -29,7 +29,10 @@ bool builtin_refuse(struct srt_filter_fault *fault, const struct srt_filter_key 
     return false;
 }
 
-enum { KEYS_MAX = 15 };
+/* What every [filter] section has, beside the module's own keys. */
+static const char *const common_keys[] = {"module", "timeout", "fail"};
+
+enum { COMMON_KEYS = sizeof(common_keys) / sizeof(common_keys[0]), KEYS_MAX = 15 };
 
 static const struct builtin_key *find_key(const struct builtin_key *known, const char *name)
 {
@@ -42,11 +45,13 @@ static const struct builtin_key *find_key(const struct builtin_key *known, const
 static bool refuse_unknown(const struct builtin_key *known, const struct srt_filter_key *key,
                            struct srt_filter_fault *fault)
 {
-    const char *words[KEYS_MAX + 1] = {NULL};
-    for (size_t i = 0; known[i].name != NULL; i++) {
-        assert(i < KEYS_MAX);
-        words[i] = known[i].name;
+    const char *words[KEYS_MAX + COMMON_KEYS + 1] = {NULL};
+    size_t count = 0;
+    for (; known[count].name != NULL; count++) {
+        assert(count < KEYS_MAX);
+        words[count] = known[count].name;
     }
+    memcpy(&words[count], common_keys, sizeof(common_keys));
     const char *near = nearest_word(key->key, words);
     return builtin_refuse(fault, key, "unknown key%s%s%s", near != NULL ? "; did you mean " : "",
                           near != NULL ? near : "", near != NULL ? "?" : "");

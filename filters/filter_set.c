@@ -71,21 +71,49 @@ static void add_fault(const struct filter *filter, const struct srt_filter_fault
                    filter->config->name, text);
 }
 
-static void create(struct filter_set *set, struct filter *filter, struct faults *faults)
+static void *try_create(const struct filter_set *set, const struct filter *filter, size_t key_count,
+                        struct faults *faults, const struct srt_filter_key **culprit)
 {
     struct srt_filter_fault fault = {.size = sizeof(fault)};
+    void *made =
+        filter->module->create(&set->host, filter->config->name, filter->keys, key_count, &fault);
+    fault.text[sizeof(fault.text) - 1] = '\0';
+    /* What is missing once a key was taken out need not have been missing before. */
+    if (made == NULL && (fault.key != NULL || *culprit == NULL))
+        add_fault(filter, &fault, faults);
+    *culprit = made == NULL ? fault.key : NULL;
+    return made;
+}
+
+/* Modules refuse one key at a time. So each key that was refused is taken out and the rest is tried
+ * again: every fault is told in one go. What is made without them serves nobody. */
+static void find_other_faults(const struct filter_set *set, struct filter *filter, size_t key_count,
+                              const struct srt_filter_key *culprit, struct faults *faults)
+{
+    void *made = NULL;
+    while (culprit >= filter->keys && culprit < filter->keys + key_count) {
+        const size_t at = (size_t)(culprit - filter->keys);
+        key_count--;
+        memmove(&filter->keys[at], &filter->keys[at + 1], (key_count - at) * sizeof(*filter->keys));
+        made = try_create(set, filter, key_count, faults, &culprit);
+    }
+    if (made != NULL)
+        filter->module->destroy(made);
+}
+
+static void create(struct filter_set *set, struct filter *filter, struct faults *faults)
+{
     const struct config_filter *config = filter->config;
     filter->module = config->module != NULL ? module_find(config, faults) : NULL;
     if (filter->module == NULL)
         return;
     size_t key_count;
+    const struct srt_filter_key *culprit = NULL;
     filter->keys = copy_keys(config, &key_count);
     filter->states = builtin_allocate(FILTER_WORKERS_MAX, sizeof(*filter->states));
-    filter->instance =
-        filter->module->create(&set->host, config->name, filter->keys, key_count, &fault);
-    fault.text[sizeof(fault.text) - 1] = '\0';
-    if (filter->instance == NULL)
-        add_fault(filter, &fault, faults);
+    filter->instance = try_create(set, filter, key_count, faults, &culprit);
+    if (culprit != NULL)
+        find_other_faults(set, filter, key_count, culprit, faults);
 }
 
 struct filter_set *filter_set_create(struct gateway_config *config,

@@ -11,11 +11,12 @@
  *     open   = 08:00-18:00                 ; every key but `module`, `timeout` and `fail` is its own
  *
  * Lifecycle.  create() once for each [filter] section of a configuration, on the control thread
- * (`srt-gateway check` and `explain` do so too); then enter() once for each worker; on_request()
- * there for each request of a policy that names the filter, after its rules said yes; leave() and
- * destroy() when a reload or the end has taken the configuration out of use and no request is left
- * in it. The filters of the next configuration are created before those of the last are destroyed.
- * The object is loaded with RTLD_NOW | RTLD_LOCAL and never closed.
+ * (`srt-gateway check` and `explain` do so too), and where it refused a key, again without that
+ * key, to hear of its other faults; then enter() once for each worker; on_request() there for each
+ * request of a policy that names the filter, after its rules said yes; leave() and destroy() when a
+ * reload or the end has taken the configuration out of use and no request is left in it. The
+ * filters of the next configuration are created before those of the last are destroyed. The object
+ * is loaded with RTLD_NOW | RTLD_LOCAL and never closed.
  *
  * Threads.  What has a `local` is called on the thread of the worker that enter() named, or before
  * that thread begins and after it has ended; create() on the control thread, destroy() on any. Two

@@ -299,6 +299,26 @@ class Loaded(FilterCase):
         self.assertIn("No such file", self.check_module(self.path("none.so")))
 
 
+    def test_every_fault_of_a_section_is_told_in_one_go(self):
+        """A module refuses one key at a time; whoever mends a file wants to know of all."""
+        probe = os.path.realpath(os.path.join(TOOLS, "module_probe.so"))
+        for module, text, faults in (
+                ("http-guard", "methds = GET\ntimeot = 2s\nopaque = maybe\nmax-body = 1\nmax-body = 2",
+                 ["1: .*did you mean method", "2: .*did you mean timeout", "3: .*opaque: ", "5: .*it stands on line"]),
+                ("block-list", "fil = bad.txt\nsubdomains = perhaps", ["1: .*did you mean file", "2: .*subdomains: "]),
+                ("schedule", "day = mon\nhours = late\ndates = 2026-13-01", ["1: .*did you mean days", "2: .*hours: ", "3: .*dates: "]),
+                ("unix:" + self.path("m.sock"), "queue = x\nfial = open\nbreaker-pause = y",
+                 ["1: .*queue: ", "2: .*did you mean fail", "3: .*breaker-pause: "]),
+                (probe, "anser = pass\nansser = pass", ["1: .*only answer is known", "2: .*only answer is known"])):
+            with self.subTest(module=module):
+                text_of = f"[filter f]\nmodule = {module}\n{text}\n"
+                said = self.check(text_of, status=78).splitlines()
+                self.assertEqual(len(said), len(faults), said)
+                for line, fault in zip(said, faults):
+                    number, rest = fault.split(": ", 1)
+                    self.assertRegex(line, rf"checked\.ini:{int(number) + 2}: \[filter f\] {rest}")
+
+
 class Development(FilterCase):
     """What a module of somebody else's is built with: installed header, pkg-config file, CMake package."""
 

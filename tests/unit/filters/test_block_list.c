@@ -123,6 +123,7 @@ static void faults_have_their_line(void **state)
     write_text("a.txt", "# nothing yet\n");
     assert_said("file = a.txt\n", "3: [filter f] file: a.txt has no name in it");
     assert_said("subdomains = no\n", "1: [filter f]: it has no file");
+    write_text("a.txt", "good.test\n");
     assert_said("file = a.txt\nsubdomains = maybe\n",
                 "4: [filter f] subdomains: 'maybe' is neither yes nor no");
 }
