@@ -38,7 +38,7 @@ static int connect_tcp(const struct target *target)
     return steal_fd(&fd);
 }
 
-static void use_config(struct client *client, const struct gateway_config *config)
+static void use_address(struct client *client, const struct gateway_config *config)
 {
     char addr[ADDR_TEXT_MAX];
     if (config->admin[0].path != NULL)
@@ -47,34 +47,49 @@ static void use_config(struct client *client, const struct gateway_config *confi
         snprintf(client->address, sizeof(client->address),
                  config->admin[0].addr.family == 6 ? "[%s]:%u" : "%s:%u",
                  addr_format(addr, &config->admin[0].addr), config->admin[0].port);
+}
+
+static void use_token(struct client *client, const struct gateway_config *config)
+{
     if (config->admin_token_file != NULL && client->token_file == NULL)
         (void)file_read(config->admin_token_file, TOKEN_FILE_MAX, &client->token, &(size_t){0},
                         NULL, &(struct srt_err){0});
 }
 
-/* Where the gateway of the configuration named by -c, or of the one that is read without it, is to
- * be found: its first admin address. That there is no such file, or that it has faults, says
- * something only when it was named: a gateway may run all the same. */
-static int find_admin(struct client *client)
+/* What the configuration named by -c says, or the one that is read without it: its first admin
+ * address, where no other is named, and its token. That there is no such file, or that it has
+ * faults, says something only when it was named: a gateway may run all the same. */
+static int use_config(struct client *client)
 {
     struct faults faults = {0};
-    const char *path = client->config != NULL ? client->config : command_default_config();
-    snprintf(client->address, sizeof(client->address), "%s", default_admin);
-    if (client->config == NULL && access(path, R_OK) != 0)
+    const bool named = client->config != NULL;
+    const char *path = named ? client->config : command_default_config();
+    if (!named && access(path, R_OK) != 0)
         return EXIT_DONE;
     struct gateway_config *config = gateway_config_read(path, &faults);
-    if (client->config != NULL)
+    if (named)
         faults_print(&faults, stderr);
     faults_free(&faults);
     int status = EXIT_DONE;
-    if (config != NULL && config->admin_count > 0)
-        use_config(client, config);
-    else if (client->config != NULL && config == NULL)
-        status = EXIT_CONFIG;
-    else if (client->config != NULL)
+    if (config == NULL)
+        status = named ? EXIT_CONFIG : EXIT_DONE;
+    else if (client->admin == NULL && config->admin_count > 0)
+        use_address(client, config);
+    else if (client->admin == NULL && named)
         status = command_misused(client->self, "%s has no admin address", client->config);
+    if (config != NULL)
+        use_token(client, config);
     gateway_config_free(config);
     return status;
+}
+
+/* An address that is named alone is all that is looked at: no token of another gateway's goes
+ * there. */
+static int find_admin(struct client *client)
+{
+    snprintf(client->address, sizeof(client->address), "%s",
+             client->admin != NULL ? client->admin : default_admin);
+    return client->admin != NULL && client->config == NULL ? EXIT_DONE : use_config(client);
 }
 
 /* `localhost` is loopback, without a query. */
@@ -192,11 +207,7 @@ int client_ask_there(struct client *client, const char *method, const char *path
 
 int client_ask(struct client *client, const char *method, const char *path)
 {
-    int status = EXIT_DONE;
-    if (client->admin != NULL)
-        snprintf(client->address, sizeof(client->address), "%s", client->admin);
-    else
-        status = find_admin(client);
+    int status = find_admin(client);
     if (status == EXIT_DONE)
         status = read_token(client);
     return status == EXIT_DONE ? client_ask_there(client, method, path) : status;

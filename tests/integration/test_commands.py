@@ -378,6 +378,10 @@ class Operating(LabCase):
         self.tool("reload", "--admin", f"127.0.0.1:{port}", "--token-file", token)
         over_tcp = self.write("tcp.ini", f"[gateway]\nadmin = 127.0.0.1:{port}\nadmin-token-file = {token}\n")
         self.tool("reload", "-c", over_tcp)
+        # A file that is named gives its token to an address that is named beside it, and its faults count.
+        self.tool("reload", "-c", over_tcp, "--admin", f"localhost:{port}")
+        self.tool("reload", "-c", self.write("token.ini", f"[gateway]\nadmin-token-file = {token}\n"), "--admin", f"127.0.0.1:{port}")
+        self.tool("reload", "-c", self.path("none-such.ini"), "--admin", f"127.0.0.1:{port}", status=78)
         for where in (["--admin", self.path("nobody.sock")], ["--admin", f"127.0.0.1:{self.closed_port('127.0.0.1')}"]):
             self.tool("status", *where, status=69)
         self.tool("status", "--admin", "gateway.test:80", status=64)
