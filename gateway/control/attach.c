@@ -27,7 +27,7 @@ enum {
 };
 static const double attach_within_s = 10;
 static const double refused_linger_s = 5;
-static const double accept_pause_s = 1;
+static const double pause_s = 1;
 
 static int64_t monotonic_ms(void)
 {
@@ -130,6 +130,12 @@ static void on_detached(void *arg)
         gateway_stop(gateway);
 }
 
+/* The end of its connection is not ours alone to make. */
+static bool is_shared(const struct launch *launch)
+{
+    return launch->moved || launch->received || launch->server->given;
+}
+
 void launch_close(struct launch *launch)
 {
     struct ev_loop *loop = launch->server->gateway->loop;
@@ -137,8 +143,10 @@ void launch_close(struct launch *launch)
         return;
     ev_io_stop(loop, &launch->io);
     ev_timer_stop(loop, &launch->deadline);
-    if (launch->fd != launch->last_words)
+    if (is_shared(launch))
         close(launch->fd);
+    else if (launch->fd != launch->last_words)
+        foreign_hang_up(launch->fd);
     launch->fd = -1;
     forget_input(launch);
 }
@@ -173,7 +181,7 @@ static void watch_connection(struct launch *launch)
     if (launch->server->frozen)
         return;
     int events = unsent > 0 ? EV_WRITE : 0;
-    if (launch->state != LAUNCH_UPDATING && unsent < OUT_MAX)
+    if (launch->state != LAUNCH_UPDATING && unsent < OUT_MAX && !launch->held)
         events |= EV_READ;
     if (ev_is_active(&launch->io) && (launch->io.events & (EV_READ | EV_WRITE)) == events)
         return;
@@ -635,6 +643,24 @@ static void say_last_words(struct launch *launch, struct json *message)
     json_free(message);
 }
 
+/* Nobody is let in, and nothing read that was held back, before the pause is over. */
+static void pause_reading(struct attach_server *server)
+{
+    struct ev_loop *loop = server->gateway->loop;
+    if (server->listener != NULL)
+        ev_io_stop(loop, &server->acceptable);
+    ev_timer_stop(loop, &server->pause);
+    ev_timer_set(&server->pause, pause_s, 0.);
+    ev_timer_start(loop, &server->pause);
+}
+
+static void hold(struct launch *launch)
+{
+    launch->held = true;
+    watch_connection(launch);
+    pause_reading(launch->server);
+}
+
 /* False: `launch` is gone, or there is nothing more to read now. */
 static bool read_some(struct launch *launch)
 {
@@ -648,11 +674,13 @@ static bool read_some(struct launch *launch)
                             .msg_iovlen = 1,
                             .msg_control = control.bytes,
                             .msg_controllen = sizeof(control.bytes)};
-    if (foreign_is_busy()) /* descriptors that come now are thrown away by the kernel */
-        header.msg_controllen = 0;
-    ssize_t n = recvmsg(launch->fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    ssize_t n = foreign_receive(launch->fd, &header);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return false;
+    if (n < 0 && errno == EBUSY) {
+        hold(launch);
+        return false;
+    }
     if (n <= 0) {
         if (n == 0)
             keep_for_last_words(launch);
@@ -702,6 +730,7 @@ static void make_room(struct attach_server *server)
 
 struct launch *launch_add(struct attach_server *server, int fd)
 {
+    const int on = 1;
     struct launch *launch = must(calloc(1, sizeof(*launch)));
     struct ucred peer = {0};
     socklen_t len = sizeof(peer);
@@ -714,6 +743,8 @@ struct launch *launch_add(struct attach_server *server, int fd)
     } else {
         launch->uid = UINT32_MAX;
     }
+    /* Or the kernel throws away what comes out of band, and what is passed with it. */
+    (void)setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on));
     ev_io_init(&launch->io, on_io, fd, EV_READ);
     ev_timer_init(&launch->deadline, on_deadline, attach_within_s, 0.);
     launch->io.data = launch->deadline.data = launch;
@@ -724,30 +755,48 @@ struct launch *launch_add(struct attach_server *server, int fd)
     return launch;
 }
 
-static void on_accept_again(struct ev_loop *loop, ev_timer *timer, int events)
+static void release_held(struct launches *launches)
+{
+    struct launch *launch;
+    TAILQ_FOREACH(launch, launches, link)
+    if (launch->held) {
+        launch->held = false;
+        watch_connection(launch);
+    }
+}
+
+static void on_pause_over(struct ev_loop *loop, ev_timer *timer, int events)
 {
     struct attach_server *server = timer->data;
     (void)events;
-    ev_io_start(loop, &server->acceptable);
+    if (foreign_is_busy()) {
+        pause_reading(server);
+        return;
+    }
+    release_held(&server->waiting);
+    release_held(&server->attached);
+    if (server->listener != NULL)
+        ev_io_start(loop, &server->acceptable);
 }
 
 static void on_acceptable(struct ev_loop *loop, ev_io *io, int events)
 {
     struct attach_server *server = io->data;
-    (void)events;
+    (void)loop, (void)events;
     for (int i = 0; i < WAITING_MAX; i++) {
+        if (foreign_is_busy()) { /* and who makes room may make it more so */
+            pause_reading(server);
+            return;
+        }
         int fd = accept4(io->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
             make_room(server);
             launch_add(server, fd);
             continue;
         }
-        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            /* The connection stays in the queue and would wake us without end. */
-            ev_io_stop(loop, io);
-            ev_timer_set(&server->accept_pause, accept_pause_s, 0.);
-            ev_timer_start(loop, &server->accept_pause);
-        }
+        /* The connection stays in the queue and would wake us without end. */
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+            pause_reading(server);
         if (errno != EINTR && errno != ECONNABORTED)
             return;
     }
@@ -761,8 +810,8 @@ struct attach_server *attach_create(struct gateway *gateway)
     server->gateway = gateway;
     TAILQ_INIT(&server->waiting);
     TAILQ_INIT(&server->attached);
-    ev_timer_init(&server->accept_pause, on_accept_again, accept_pause_s, 0.);
-    server->accept_pause.data = server;
+    ev_timer_init(&server->pause, on_pause_over, pause_s, 0.);
+    server->pause.data = server;
     return server;
 }
 
@@ -858,7 +907,7 @@ void attach_free(struct attach_server *server)
             record_life(launch, "detach", NULL);
         launch_free(launch);
     }
-    ev_timer_stop(loop, &server->accept_pause);
+    ev_timer_stop(loop, &server->pause);
     if (server->listener != NULL) {
         ev_io_stop(loop, &server->acceptable);
         listener_close(server->listener);

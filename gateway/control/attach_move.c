@@ -48,7 +48,7 @@ void attach_freeze(struct attach_server *server, void (*frozen)(void *arg), void
     server->frozen = true;
     server->on_frozen = frozen;
     server->frozen_arg = arg;
-    ev_timer_stop(server->gateway->loop, &server->accept_pause);
+    ev_timer_stop(server->gateway->loop, &server->pause);
     if (server->listener != NULL)
         ev_io_stop(server->gateway->loop, &server->acceptable);
     TAILQ_FOREACH(launch, &server->waiting, link)
@@ -81,7 +81,7 @@ static void go_on(struct launch *launch)
         return;
     if (launch->received && launch->state == LAUNCH_ATTACHED)
         begin(launch);
-    launch->received = false;
+    launch->received = launch->held = false;
     if (launch->state == LAUNCH_WAITING) {
         ev_timer_set(&launch->deadline, attach_again_within_s, 0.);
         ev_timer_start(loop, &launch->deadline);
@@ -325,6 +325,7 @@ void attach_retire(struct attach_server *server)
         next = TAILQ_NEXT(launch, link);
         if (!is_to_move(launch))
             continue;
+        launch->moved = true;
         launch_close(launch);
         launch_free(launch);
     }
@@ -334,9 +335,9 @@ void attach_retire(struct attach_server *server)
             continue;
         if (launch->out.len > launch->given)
             pass_on_rest(launch);
+        launch->moved = true;
         launch_close(launch);
         launch_release_listeners(launch);
-        launch->moved = true;
         launch_move_to(launch, LAUNCH_MOVED);
     }
     listener_release(server->listener);

@@ -46,6 +46,7 @@ struct launch {
     struct frames in;
     int fds[ATTACH_MAX_LISTENERS];
     size_t fd_count;
+    bool held; /* what comes brings descriptors and is not read for now (transport/foreign.h) */
     struct json out;
     size_t out_sent;
 
@@ -79,7 +80,7 @@ struct attach_server {
     struct gateway *gateway;
     struct listener *listener;
     ev_io acceptable;
-    ev_timer accept_pause;
+    ev_timer pause;
     struct launches waiting, attached; /* the latter also hold those that are ending */
     size_t waiting_count, attached_count;
     size_t in_bytes; /* of all unfinished frames */

@@ -2,9 +2,11 @@
 
 #include "transport/stream.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -49,7 +51,33 @@ void foreign_close(int fd)
     (void)pthread_attr_destroy(&attributes);
 }
 
+void foreign_hang_up(int fd)
+{
+    int unread = 0;
+    (void)shutdown(fd, SHUT_RDWR); /* nothing comes between the look and the end */
+    if (ioctl(fd, FIONREAD, &unread) == 0 && unread == 0)
+        close(fd);
+    else
+        foreign_close(fd);
+}
+
 bool foreign_is_busy(void)
 {
     return atomic_load(&waiting) >= WAITING_MAX;
+}
+
+ssize_t foreign_receive(int fd, struct msghdr *header)
+{
+    if (foreign_is_busy()) {
+        header->msg_controllen = 0;
+        const ssize_t n = recvmsg(fd, header, MSG_PEEK | MSG_DONTWAIT);
+        if (n <= 0)
+            return n;
+        if ((header->msg_flags & MSG_CTRUNC) != 0) {
+            errno = EBUSY;
+            return -1;
+        }
+        header->msg_iov[0].iov_len = (size_t)n; /* what comes behind it may bring some by now */
+    }
+    return recvmsg(fd, header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 }

@@ -532,6 +532,14 @@ class Hostile(AttachCase):
     def linger(sock):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 2 * int(PATIENCE_S)))
 
+    def fill_and_linger(self, sock):
+        sock.setblocking(False)
+        try:
+            while True:
+                sock.send(bytes(1 << 16))
+        except BlockingIOError:
+            self.linger(sock)
+
     @staticmethod
     def flood(talk):
         try:
@@ -558,23 +566,58 @@ class Hostile(AttachCase):
         self.gw.close_record()
         self.assertEqual(victim.connect(self.good.authority)[1].status, 200)
 
-    def test_foreign_sockets_that_linger_do_not_hold_up_the_next_launcher(self):
-        self.lab()
+    def lingering_connection(self):
+        """Whose last close() has to wait, since nobody takes what it has sent."""
         with socket.create_server(("127.0.0.1", 0)) as server:
             client = socket.create_connection(server.getsockname())
-            peer = server.accept()[0]
-        self.addCleanup(peer.close)
-        client.setblocking(False)
-        try:
-            while True:
-                client.send(bytes(1 << 16))
-        except BlockingIOError:
-            self.linger(client)
+            self.addCleanup(server.accept()[0].close)
+        self.fill_and_linger(client)
+        return client
+
+    def test_foreign_sockets_that_linger_do_not_hold_up_the_next_launcher(self):
+        self.lab()
+        client = self.lingering_connection()
         launcher = self.launcher()
         message = {"type": "attach", "version": 1, "name": "box", "policy": None, "command": None, "listeners": ["proxy"], "network": None}
         launcher.send(message, [client])
         client.close()
         self.assertEqual(launcher.read()["type"], "refused")
+        self.still_well()
+
+    def assert_updates(self, launcher):
+        launcher.send({"type": "update", "serial": 1, "network": {"allowedDomains": ["other.test"], "deniedDomains": []}})
+        self.assertEqual(launcher.read()["type"], "updated")
+
+    def pass_lingering(self, launcher, flags=0):
+        lingering = self.lingering_connection()
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", lingering.fileno()))
+        launcher.sock.sendmsg([b"x"], [rights], flags)
+        lingering.close()
+
+    def test_descriptors_that_nobody_reads_hold_up_nobody(self):
+        """They end with the connection that they wait in."""
+        self.lab()
+        victim, launcher = self.launcher(), self.launcher()
+        victim.attach("victim")
+        launcher.attach()
+        for _ in range(10):  # denials, until nothing more is read from who does not read them
+            with launcher.client() as client:
+                client.send("GET http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n" * 400)
+                for _ in range(400):
+                    self.assertEqual(client.response().status, 403)
+        self.pass_lingering(launcher)
+        launcher.sock.close()
+        self.gw.wait_for_record(lambda entry: entry["kind"] == "detach")
+        self.assert_updates(victim)
+
+    def test_urgent_descriptors_hold_up_nobody(self):
+        """The kernel throws away what comes out of band and is not read as such, and with it what is passed there."""
+        self.lab()
+        victim, launcher = self.launcher(), self.launcher()
+        victim.attach("victim")
+        self.pass_lingering(launcher, socket.MSG_OOB)
+        launcher.sock.sendall(b"y")
+        self.assert_updates(victim)
         self.still_well()
 
     def make_lingering_connection(self, listener):
@@ -587,12 +630,7 @@ class Hostile(AttachCase):
             self.assertEqual(ctypes.CDLL(None).connect(listener.fileno(), unspecified, len(unspecified)), 0)
             listener.connect_ex(server.getsockname())
             self.addCleanup(server.accept()[0].close)
-        listener.setblocking(False)
-        try:
-            while True:
-                listener.send(bytes(1 << 16))
-        except BlockingIOError:
-            self.linger(listener)
+        self.fill_and_linger(listener)
 
     def test_a_listener_that_became_a_connection_and_lingers_holds_up_nobody_else(self):
         self.lab(workers=1)
@@ -616,6 +654,7 @@ class Hostile(AttachCase):
         self.addCleanup(holder.communicate)
         if holder.stdout.readline() != b"sent\n":
             self.skipTest("no FUSE file system can be mounted here: " + holder.communicate()[1].decode().strip().split("\n")[-1])
+        return holder
 
     def test_descriptors_whose_close_waits_hold_up_nobody(self):
         self.lab()
@@ -629,8 +668,21 @@ class Hostile(AttachCase):
         victim.attach("victim")
         self.stuck_descriptors(100)
         self.assertEqual(victim.connect(self.good.authority)[1].status, 200)
-        victim.send({"type": "update", "serial": 1, "network": {"allowedDomains": ["other.test"], "deniedDomains": []}})
-        self.assertEqual(victim.read()["type"], "updated")
+        self.assert_updates(victim)
+
+    def test_what_comes_while_many_wait_is_left_unread(self):
+        self.lab()
+        victim, launcher = self.launcher(), self.launcher()
+        victim.attach("victim")
+        launcher.attach("launcher")
+        stuck = self.stuck_descriptors(100)
+        self.gw.wait_for_threads(64)
+        self.pass_lingering(launcher)
+        for _ in range(2):  # the first may be read before that
+            self.assert_updates(victim)
+        stuck.communicate()
+        self.assertTrue(launcher.at_end())  # nobody had asked for it
+        self.still_well()
 
     def test_a_launcher_that_does_not_read_costs_a_bounded_amount(self):
         self.lab()

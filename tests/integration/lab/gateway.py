@@ -267,6 +267,13 @@ class Gateway:
                 raise AssertionError(f"{self.descriptors()} descriptors are open, not {most}")
             select.select([], [], [], 0.01)
 
+    def wait_for_threads(self, least):
+        deadline = time.monotonic() + PATIENCE_S
+        while len(os.listdir(f"/proc/{self.process.pid}/task")) < least:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"there are fewer than {least} threads")
+            select.select([], [], [], 0.01)
+
     # -- talking to it
 
     def address(self, listener="main"):
