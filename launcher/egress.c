@@ -227,6 +227,30 @@ static void end_private(struct egress *egress)
     egress->gateway = 0;
 }
 
+/* The frame is the egress's from here on. */
+static int take_answer(struct egress *egress, json_t *frame, struct srt_err *err)
+{
+    const char *type = json_string_value(json_object_get(frame, "type"));
+    const char *message = json_string_value(json_object_get(frame, "message"));
+    json_decref(egress->attached_frame);
+    egress->attached_frame = frame;
+    if (type != NULL && strcmp(type, "attached") == 0)
+        return 0;
+    return srt_err_set(err, "the gateway refuses this sandbox: %.900s",
+                       message != NULL ? message : "it gave no reason");
+}
+
+static int say_lost(const struct egress *egress, struct srt_err *err)
+{
+    if (egress->options.socket_path == NULL)
+        return srt_err_set(err, "the private gateway (%s) ended before it took the sandbox",
+                           egress->options.gateway_path);
+    return srt_err_set(err,
+                       "what is at unix:%s closed the connection or is no gateway; is it the "
+                       "`control` socket of one?",
+                       egress->options.socket_path);
+}
+
 static int wait_attached(struct egress *egress, struct srt_err *err)
 {
     for (int64_t end = clock_ms() + ANSWER_MS;;) {
@@ -235,25 +259,23 @@ static int wait_attached(struct egress *egress, struct srt_err *err)
             return srt_err_set(err, "the gateway has not answered within %d s", ANSWER_MS / 1000);
         bool lost;
         json_t *frame = egress_next(egress, &lost);
+        if (frame != NULL)
+            return take_answer(egress, frame, err);
         if (lost)
-            return srt_err_set(err,
-                               egress->options.socket_path == NULL
-                                   ? "the private gateway (%s) ended before it took the sandbox"
-                                   : "the gateway at unix:%s closed the connection",
-                               egress->options.socket_path == NULL ? egress->options.gateway_path
-                                                                   : egress->options.socket_path);
-        if (frame == NULL)
-            continue;
-        const char *type = json_string_value(json_object_get(frame, "type"));
-        const char *message = json_string_value(json_object_get(frame, "message"));
-        int result = 0;
-        if (type == NULL || strcmp(type, "attached") != 0)
-            result = srt_err_set(err, "the gateway refuses this sandbox: %.900s",
-                                 message != NULL ? message : "it gave no reason");
-        json_decref(egress->attached_frame);
-        egress->attached_frame = frame;
-        return result;
+            return say_lost(egress, err);
     }
+}
+
+/* A gateway that refuses says so and hangs up, maybe before it has read everything: what it said
+ * matters more than the write that failed. */
+static void hear_refusal(struct egress *egress, struct srt_err *err)
+{
+    bool lost;
+    json_t *frame = egress_next(egress, &lost);
+    if (frame != NULL)
+        (void)take_answer(egress, frame, err);
+    else if (lost)
+        (void)say_lost(egress, err);
 }
 
 /* Over a connection that is there. */
@@ -265,11 +287,10 @@ static int attach(struct egress *egress, struct srt_err *err)
                      ? srt_err_set(err, "the sandbox's name cannot be sent as JSON")
                      : send_frame(egress->connection, frame, network, egress->listener, err);
     json_decref(frame);
-    /* A gateway that refuses says so and hangs up; what it said matters more than the failed write.
-     */
-    struct srt_err answer;
-    if (wait_attached(egress, result == 0 ? err : &answer) != 0)
-        result = -1;
+    if (result == 0)
+        result = wait_attached(egress, err);
+    else
+        hear_refusal(egress, err);
     if (result != 0)
         drop_connection(egress);
     egress->attached = result == 0;

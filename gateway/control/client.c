@@ -112,7 +112,7 @@ static int connect_admin(struct client *client)
     const char *why = "malformed";
     if (strncmp(address, "unix:", 5) == 0)
         client->fd = connect_unix(address + 5);
-    else if (address[0] == '/')
+    else if (strchr(address, '/') != NULL)
         client->fd = connect_unix(address);
     else if (!target_parse(&target, str_of(address), &why))
         return command_misused(client->self, "--admin %s: %s", address, why);

@@ -372,7 +372,7 @@ class Operating(LabCase):
         self.lab()
         port, config, token = self.admin_port(), self.gw.config_path, self.path("admin.token")
         for where in (["-c", config], ["--admin", f"unix:{self.path('admin.sock')}"], ["--admin", self.path("admin.sock")],
-                      ["--admin", f"127.0.0.1:{port}"], ["--admin", f"localhost:{port}"]):
+                      ["--admin", "./admin.sock"], ["--admin", f"127.0.0.1:{port}"], ["--admin", f"localhost:{port}"]):
             self.assertEqual(json.loads(self.tool("status", "--json", *where)[0])["generation"], 1, where)
         self.tool("reload", "--admin", f"127.0.0.1:{port}", status=1)
         self.tool("reload", "--admin", f"127.0.0.1:{port}", "--token-file", token)

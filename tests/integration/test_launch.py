@@ -30,6 +30,12 @@ def until(condition, seconds=20):
     return True
 
 
+def poll_of(connection):
+    poll = select.poll()
+    poll.register(connection, 0)
+    return poll
+
+
 def alive(marker):
     """Processes anywhere whose command line holds the marker."""
     found = []
@@ -933,6 +939,46 @@ class WayOut(Launch):
         self.assertEqual(result.returncode, 125)
         self.assertIn("no policy build", result.stderr)
         self.assertEqual(os.listdir(self.work), [])
+
+    def server(self, speak):
+        """At the gateway's place: `speak` is called with the one connection that is made."""
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(self.socket_path)
+        os.chmod(self.socket_path, 0o777)
+        listener.listen()
+
+        def serve():
+            with listener, listener.accept()[0] as connection:
+                speak(connection)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        self.addCleanup(thread.join, 20)
+
+    def refused_by(self, speak):
+        self.server(speak)
+        result = self.run_plain("-s", self.settings(), "--gateway", "unix:" + self.socket_path, "--", "/usr/bin/touch", "ran")
+        self.assertEqual((result.returncode, os.listdir(self.work)), (125, []), result.stderr)
+        return result.stderr
+
+    def test_something_else_at_the_gateways_place(self):
+        """An admin socket, or another program's: whoever named it is told what it should have been."""
+        def http(connection):
+            connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+
+        self.assertIn("is it the `control` socket", self.refused_by(http))
+
+    def test_a_refusal_counts_also_where_the_message_was_not_read(self):
+        def refuse(connection):
+            said = json.dumps({"type": "refused", "message": "not today"}).encode()
+            connection.recv(1)  # what is left unread is more than any socket takes
+            connection.sendall(struct.pack(">I", len(said)) + said)
+            connection.shutdown(socket.SHUT_RD)  # the launcher's write fails, and nothing that was said is lost
+            until(lambda: any(events & select.POLLHUP for _, events in poll_of(connection).poll(1000)))
+
+        self.network["allowedDomains"] = [f"host{number}.good.test" for number in range(50000)]
+        self.assertIn("refuses this sandbox: not today", self.refused_by(refuse))
 
     def test_gateway_that_is_missing(self):
         lonely = os.path.join(self.top, "lonely")
