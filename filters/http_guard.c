@@ -175,10 +175,11 @@ static bool glob_matches(struct str glob, struct str text)
     return g == glob.len;
 }
 
-static bool fits_any_path(const struct words *globs, struct str path)
+static bool fits_any_path(const struct words *globs, struct str path,
+                          bool (*fits)(struct str glob, struct str path))
 {
     for (size_t i = 0; i < globs->count; i++)
-        if (path_matches(globs->items[i], path))
+        if (fits(globs->items[i], path))
             return true;
     return false;
 }
@@ -240,8 +241,8 @@ static enum srt_filter_verdict judge_path(const struct http_guard *self, struct 
         path.len = (size_t)(query - path.p);
     if (path_is_ambiguous(path))
         return builtin_deny(ruling, "servers may read the path in two ways");
-    if (fits_any_path(&self->denied_paths, path) ||
-        (self->paths.count > 0 && !fits_any_path(&self->paths, path)))
+    if (fits_any_path(&self->denied_paths, path, path_may_match) ||
+        (self->paths.count > 0 && !fits_any_path(&self->paths, path, path_matches)))
         return builtin_deny(ruling, "the path is not allowed");
     return SRT_FILTER_PASS;
 }

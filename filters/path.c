@@ -1,5 +1,10 @@
 #include "filters/path.h"
 
+#include "srt/cleanup.h"
+#include "srt/must.h"
+
+#include <stdlib.h>
+
 enum { BYTE_NONE = -1, BYTE_BROKEN = -2 };
 
 static int hex_digit(char c)
@@ -111,7 +116,48 @@ static bool glob_matches(struct str glob, struct str path)
     return glob.len == 0;
 }
 
+static bool has_parameters(struct str path)
+{
+    return path.len > 0 && memchr(path.p, ';', path.len) != NULL;
+}
+
+static bool has_empty_segment(struct str path)
+{
+    return path.len > 0 && memmem(path.p, path.len, "//", 2) != NULL;
+}
+
+/* `out` has room for all of `path`. */
+static struct str shorten(struct str path, bool cuts, bool merges, char *out)
+{
+    bool in_parameters = false;
+    size_t len = 0;
+    for (size_t i = 0; i < path.len; i++) {
+        const char c = path.p[i];
+        in_parameters = cuts && (c == ';' || (in_parameters && c != '/'));
+        if (in_parameters || (merges && c == '/' && len > 0 && out[len - 1] == '/'))
+            continue;
+        out[len++] = c;
+    }
+    return (struct str){out, len};
+}
+
+/* As servers read it that cut parameters and merge slashes, where the glob does not mean them. */
+static bool shortened_matches(struct str glob, struct str path)
+{
+    const bool cuts = has_parameters(path) && !has_parameters(glob);
+    const bool merges = (cuts || has_empty_segment(path)) && !has_empty_segment(glob);
+    if (!cuts && !merges)
+        return glob_matches(glob, path);
+    autofree char *room = must(malloc(path.len));
+    return glob_matches(glob, shorten(path, cuts, merges, room));
+}
+
 bool path_matches(struct str glob, struct str path)
 {
-    return !path_is_ambiguous(path) && glob_matches(glob, path);
+    return !path_is_ambiguous(path) && glob_matches(glob, path) && shortened_matches(glob, path);
+}
+
+bool path_may_match(struct str glob, struct str path)
+{
+    return glob_matches(glob, path) || shortened_matches(glob, path);
 }

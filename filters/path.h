@@ -3,7 +3,9 @@
  *
  * Percent-encoded bytes are compared decoded (RFC 3986 6.2.2.2), on both sides, so that a rule
  * cannot be dodged by spelling a letter as %61. Paths that two servers may read as two different
- * resources match no rule at all. Thread: any; pure.
+ * resources match no rule at all. Two readings are so common that such paths are judged by both:
+ * several slashes may count as one, and a segment may end at its `;` (unless the glob has them, and
+ * so means them). Thread: any; pure.
  */
 #ifndef FILTERS_PATH_H
 #define FILTERS_PATH_H
@@ -16,7 +18,10 @@ enum { PATH_GLOB_MAX = 512 }; /* bounds the work on a hostile path */
  */
 bool path_is_ambiguous(struct str path);
 
-/* `*` crosses `/`, `?` is one byte, everything else is itself. False for ambiguous paths. */
+/* `*` crosses `/`, `?` is one byte, everything else is itself. However it is read; false for
+ * ambiguous paths. */
 bool path_matches(struct str glob, struct str path);
+/* In one of its readings: for what denies. */
+bool path_may_match(struct str glob, struct str path);
 
 #endif

@@ -141,7 +141,8 @@ static enum fit rule_fit(const struct rule *rule, const struct question *questio
         return FIT_NOT;
     if (glob != NULL && method_fits && path_is_ambiguous(question->path))
         return FIT_UNCLEAR_PATH;
-    if (glob != NULL && !path_matches(str_of(glob), question->path))
+    if (glob != NULL &&
+        !(rule->effect == RULE_DENY ? path_may_match : path_matches)(str_of(glob), question->path))
         return FIT_NOT;
     if (method_fits)
         return FIT_WHOLLY;
