@@ -13,6 +13,7 @@
 #include "filters/trusted_path.h"
 #include "filters/verdict_cache.h"
 #include "srt/cleanup.h"
+#include "srt/clock.h"
 #include "srt/must.h"
 
 #include <assert.h>
@@ -20,7 +21,6 @@
 #include <stdio.h>
 #include <sys/queue.h>
 #include <sys/un.h>
-#include <time.h>
 
 enum { BUCKETS = 1024, RETRY_MS = 100, HELD_MAX = 16 * 1024 * 1024 };
 
@@ -69,18 +69,6 @@ struct local {
     bool told_down;   /* the operator knows that there is no connection */
     char why[256];    /* there is none, or what failed last */
 };
-
-static int64_t clock_ms(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-static int64_t now_ms(void)
-{
-    return clock_ms(CLOCK_MONOTONIC);
-}
 
 __attribute__((format(printf, 2, 3))) static void say(const struct local *local, const char *format,
                                                       ...)
@@ -225,7 +213,7 @@ static struct question *make_question(struct local *local, const struct srt_filt
     local->held += strlen(object);
     question->record = must(strndup(request->id.p, request->id.len));
     question->timeout_ms = request->timeout_ms;
-    question->since_ms = now_ms();
+    question->since_ms = clock_ms();
     question->request_ms = request->now_ms;
     question->probe = probe;
     TAILQ_INSERT_TAIL(&local->waiting, question, order);
@@ -255,7 +243,7 @@ static void fail_all(struct local *local, struct question_list *list, const char
 static void drop_old_orphans(struct local *local)
 {
     struct question *question;
-    const int64_t now = now_ms();
+    const int64_t now = clock_ms();
     while ((question = TAILQ_FIRST(&local->asked)) != NULL && question->state == QUESTION_ORPHAN &&
            now - question->since_ms >= (int64_t)question->timeout_ms)
         free_question(local, question);
@@ -289,7 +277,7 @@ static void show_state(struct local *local)
 {
     const struct remote *self = local->filter;
     self->host->set_state(self->host, self->name, local->worker,
-                          breaker_word(breaker_look(&local->breaker, now_ms())));
+                          breaker_word(breaker_look(&local->breaker, clock_ms())));
 }
 
 /* Something was tried and failed; when that was once too often, whoever waits has waited in vain.
@@ -297,7 +285,7 @@ static void show_state(struct local *local)
 static void note_failure(struct local *local, const char *why)
 {
     snprintf(local->why, sizeof(local->why), "%s", why);
-    if (breaker_fail(&local->breaker, now_ms())) {
+    if (breaker_fail(&local->breaker, clock_ms())) {
         say(local,
             "worker %u: not asked for %llu ms after %llu failures in a row, the last being: %s",
             local->worker, (unsigned long long)local->filter->breaker_pause_ms,
@@ -320,7 +308,7 @@ static void note_success(struct local *local, bool probe)
 static void on_pause(void *arg, unsigned events)
 {
     struct local *local = arg;
-    const int64_t left_ms = local->breaker.until_ms - now_ms();
+    const int64_t left_ms = local->breaker.until_ms - clock_ms();
     (void)events;
     show_state(local);
     /* The loop's clock may be a little ahead. */
@@ -394,7 +382,7 @@ static void keep(struct local *local, const struct question *question,
     if (local->cache != NULL && ttl_ms > 0 &&
         (answer->verdict == SRT_FILTER_PASS || answer->verdict == SRT_FILTER_DENY))
         verdict_cache_put(local->cache, str_of(question->object),
-                          answer->verdict == SRT_FILTER_PASS, answer->reason, now_ms() + ttl_ms);
+                          answer->verdict == SRT_FILTER_PASS, answer->reason, clock_ms() + ttl_ms);
 }
 
 /* A second answer and a late one find no question; one to what was never asked is nonsense. */
@@ -486,9 +474,9 @@ static enum srt_filter_verdict on_request(void *arg, const struct srt_filter_req
     const unsigned fields = up ? local->hello.fields : REMOTE_ALL;
     autofree char *object = remote_write_request(request, fields);
     if (up && local->cache != NULL &&
-        verdict_cache_find(local->cache, str_of(object), now_ms(), &cached))
+        verdict_cache_find(local->cache, str_of(object), clock_ms(), &cached))
         return cached.pass ? SRT_FILTER_PASS : builtin_deny(ruling, "%s", cached.reason);
-    if (!breaker_admit(&local->breaker, now_ms(), &probe))
+    if (!breaker_admit(&local->breaker, clock_ms(), &probe))
         return builtin_fail(ruling, "it is not asked after what went wrong: %s", local->why);
     drop_old_orphans(local);
     if (local->asked_count + local->waiting_count >= self->concurrency + self->queue ||
@@ -510,8 +498,7 @@ static void on_abandon(void *arg, const struct srt_filter_ticket *ticket)
     if (question == NULL)
         return;
     /* Its time is up, or else its client is gone. The loop's clock is behind, never ahead. */
-    const bool late =
-        clock_ms(CLOCK_REALTIME) - question->request_ms + 1 >= (int64_t)question->timeout_ms;
+    const bool late = clock_wall_ms() - question->request_ms + 1 >= (int64_t)question->timeout_ms;
     const bool asked = question->state == QUESTION_ASKED;
     if (asked && (local->hello.phases & REMOTE_ABANDON) != 0) {
         autofree char *line = remote_line_abandon(question->id);

@@ -1,18 +1,5 @@
 #include "control/deed.h"
 
-#include <time.h>
-
-void deed_time(struct json *json, const char *key, int64_t ms)
-{
-    char text[64];
-    time_t seconds = (time_t)(ms / 1000);
-    struct tm utc;
-    gmtime_r(&seconds, &utc);
-    size_t len = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
-    snprintf(text + len, sizeof(text) - len, ".%03dZ", (int)(ms % 1000));
-    json_text(json, key, str_of(text));
-}
-
 void deed_record(struct gateway *gateway, const struct deed *deed)
 {
     struct json fields = {0};
@@ -29,7 +16,7 @@ void deed_record(struct gateway *gateway, const struct deed *deed)
     json_text(&fields, "request", str_of(deed->request));
     json_text(&fields, "grant", str_of(deed->grant));
     if (deed->limited)
-        deed_time(&fields, "until", deed->until_ms);
+        json_time(&fields, "until", deed->until_ms);
     else
         json_none(&fields, "until");
     if (deed->waiting != DEED_WAITS_NOBODY)

@@ -21,8 +21,6 @@ struct deed {
     int64_t waiting; /* requests that it let go on or ended, or DEED_WAITS_NOBODY */
 };
 
-/* As records show times; milliseconds since the epoch. */
-void deed_time(struct json *json, const char *key, int64_t ms);
 void deed_record(struct gateway *gateway, const struct deed *deed);
 
 #endif

@@ -371,7 +371,7 @@ static void put_answer(const struct inquiry *inquiry, const struct desk_answer *
     inquiry_put_missing(inquiry_missing(inquiry), out);
     json_text(out, "grant", grant != NULL ? str_of(grant->id) : STR_NULL);
     if (grant != NULL && grant->until != 0)
-        deed_time(out, "until", grant->until * 1000);
+        json_time(out, "until", grant->until * 1000);
     else
         json_none(out, "until");
     json_text(out, "policy", str_of(inquiry->policy));

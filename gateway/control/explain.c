@@ -4,10 +4,9 @@
 #include "filters/words.h"
 #include "record/event.h"
 #include "srt/cleanup.h"
+#include "srt/clock.h"
 #include "srt/must.h"
 #include "wire/http_syntax.h"
-
-#include <time.h>
 
 /* What the command line asks. */
 struct explain_query {
@@ -196,17 +195,9 @@ static void print_record(const struct explain_result *result, const struct polic
                                 .method = request->method,
                                 .path = request->path,
                                 .target = &request->target};
-    char ts[64];
-    struct timespec now;
-    struct tm utc;
-    clock_gettime(CLOCK_REALTIME, &now);
-    gmtime_r(&now.tv_sec, &utc);
-    size_t len = strftime(ts, sizeof(ts), "%Y-%m-%dT%H:%M:%S", &utc);
-    snprintf(ts + len, sizeof(ts) - len, ".%03ldZ", now.tv_nsec / 1000000);
-
     json_object_open(&json, NULL);
     json_text(&json, "schema", STR("srt.audit/1"));
-    json_text(&json, "ts", str_of(ts));
+    json_time(&json, "ts", clock_wall_ms());
     json_none(&json, "seq");
     event_decision(&json, &who, result->verdict, &result->decision,
                    result->has_addr ? &result->addr : NULL,

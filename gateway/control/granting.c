@@ -103,9 +103,9 @@ void granting_put(const struct grant *grant, struct json *json)
     json_text(json, "policy", grant->policy[0] != '\0' ? str_of(grant->policy) : STR_NULL);
     json_text(json, "by", grant->by == GRANT_BY_OPERATOR ? STR("operator") : STR("launcher"));
     json_text(json, "peer", str_of(grant->who));
-    deed_time(json, "since", grant->since_ms);
+    json_time(json, "since", grant->since_ms);
     if (grant->until != 0)
-        deed_time(json, "until", grant->until * 1000);
+        json_time(json, "until", grant->until * 1000);
     else
         json_none(json, "until");
 }

@@ -106,7 +106,7 @@ void inquiry_put_missing(unsigned missing, struct json *json)
 void inquiry_put(const struct inquiry *inquiry, struct json *json)
 {
     json_text(json, "id", str_of(inquiry->id));
-    deed_time(json, "ts", inquiry->since_ms);
+    json_time(json, "ts", inquiry->since_ms);
     json_text(json, "sandbox", str_of(inquiry->sandbox));
     json_text(json, "client", str_of(inquiry->client));
     json_text(json, "listener", str_of(inquiry->listener));
@@ -119,7 +119,7 @@ void inquiry_put(const struct inquiry *inquiry, struct json *json)
     json_number(json, "port", inquiry->port);
     json_text(json, "rule", str_of(inquiry->rule));
     json_number(json, "waiting", (int64_t)inquiry->waiting);
-    deed_time(json, "until", inquiry->until_ms);
+    json_time(json, "until", inquiry->until_ms);
     inquiry_put_missing(inquiry_missing(inquiry), json);
     put_rules(inquiry, json);
 }

@@ -3,7 +3,9 @@
 #include "srt/must.h"
 #include "srt/text.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 static void grow(struct json *json, size_t more)
 {
@@ -232,6 +234,17 @@ void json_raw(struct json *json, const char *key, struct str value)
 {
     put_key(json, str_of(key));
     put(json, value.p, value.len);
+}
+
+void json_time(struct json *json, const char *key, int64_t ms)
+{
+    char text[64];
+    const time_t seconds = (time_t)(ms / 1000);
+    struct tm utc;
+    gmtime_r(&seconds, &utc);
+    const size_t len = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
+    snprintf(text + len, sizeof(text) - len, ".%03dZ", (int)(ms % 1000));
+    json_text(json, key, str_of(text));
 }
 
 void json_entry(struct json *json, struct str key, struct str value)

@@ -41,6 +41,8 @@ static inline void json_number(struct json *json, const char *key, int64_t value
 void json_bool(struct json *json, const char *key, bool value);
 void json_none(struct json *json, const char *key); /* null; jansson owns the name json_null */
 void json_raw(struct json *json, const char *key, struct str value); /* already JSON */
+/* As records show times: RFC 3339, UTC. Milliseconds since the epoch. */
+void json_time(struct json *json, const char *key, int64_t ms);
 /* A member whose key is no literal of ours: it is written as a text is. */
 void json_entry(struct json *json, struct str key, struct str value);
 void json_newline(struct json *json);

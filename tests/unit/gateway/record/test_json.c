@@ -131,6 +131,17 @@ static void numbers_are_written_to_the_ends(void **state)
     json_free(&json);
 }
 
+static void times_are_utc_and_have_milliseconds(void **state)
+{
+    (void)state;
+    struct json json = {0};
+    json_time(&json, "since", 0);
+    json_time(&json, "until", 1709210096007); /* in a leap year's February */
+    expect(&json, "\"since\":\"1970-01-01T00:00:00.000Z\","
+                  "\"until\":\"2024-02-29T12:34:56.007Z\"");
+    json_free(&json);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -141,6 +152,7 @@ int main(void)
         cmocka_unit_test(every_pair_of_bytes_is_one_valid_line),
         cmocka_unit_test(bytes_are_written_alike_in_any_place),
         cmocka_unit_test(numbers_are_written_to_the_ends),
+        cmocka_unit_test(times_are_utc_and_have_milliseconds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
