@@ -1,5 +1,6 @@
 /*
- * The inside of struct attach_server, for control/attach.c and control/attach_move.c only.
+ * One launcher, and the inside of struct attach_server: for control/launch.c, control/attach.c and
+ * control/attach_move.c only.
  *
  * A launch is in the list of those that wait or of those that are attached, by its state. Thread:
  * control loop. A function that returns false has ended the launch.
@@ -17,9 +18,8 @@
 
 enum {
     READ_CHUNK = 64 << 10,
-    OUT_MAX = 1 << 20
-}; /* beyond it denials are counted, and nothing
-      more is read */
+    OUT_MAX = 1 << 20, /* beyond it denials are counted, and nothing more is read */
+};
 
 enum launch_state {
     LAUNCH_WAITING, /* for its attach message */
@@ -91,6 +91,8 @@ struct attach_server {
     char chunk[READ_CHUNK];
 };
 
+/* ---- control/launch.c: its life, and its connection ---- */
+
 struct launch *launch_add(struct attach_server *server, int fd);
 /* The connection, and nothing else. */
 void launch_close(struct launch *launch);
@@ -99,19 +101,53 @@ void launch_move_to(struct launch *launch, enum launch_state state);
 /* The end of the connection is the end of the sandbox. */
 void launch_end(struct launch *launch);
 void launch_release_listeners(struct launch *launch);
+/* Of those that are attached; or NULL. */
+struct launch *launch_find(struct attach_server *server, const char *name);
+
+enum { LAUNCH_PEER_MAX = 48 };
+/* As records name it: `uid=UID,pid=PID`, in `out`. */
+const char *launch_peer(const struct launch *launch, char out[LAUNCH_PEER_MAX]);
+/* The record of that kind, `attach` or `detach`; `message` is what it attached by. */
+void launch_record(struct launch *launch, const char *kind, const struct attach_message *message);
+
+/* A message of that type, to be filled and sent, which closes and frees it. */
+struct json launch_compose(const char *type);
+bool launch_send(struct launch *launch, struct json *message);
+/* What its settings were said to be, at that level, where there is any. */
+void launch_write_said(const struct launch *launch, struct json *message, const char *key,
+                       enum fault_level level);
+/* To a launcher whose connection has ended but for this; at once or not at all. */
+void launch_say_last_words(struct launch *launch, struct json *message);
+bool launch_refuse(struct launch *launch, const char *why);
+/* A launcher that breaks the protocol after it attached is not to be trusted with a sandbox. */
+bool launch_give_up(struct launch *launch, const char *why);
+
+/* What to wait for follows from the state alone. */
+void launch_watch(struct launch *launch);
 /* What has come and was not looked at, and what waits to be sent. */
 bool launch_handle_frames(struct launch *launch);
 bool launch_flush(struct launch *launch);
+
+/* ---- control/attach.c: what its messages mean ---- */
+
+bool attach_take(struct launch *launch, const struct attach_message *message);
+/* One that could not be read. */
+bool attach_take_fault(struct launch *launch, const struct attach_message *message,
+                       const char *why);
+/* Nobody is let in, and nothing read that was held back, before a pause is over. */
+void attach_pause(struct attach_server *server);
 /* One process has taken up the update that is under way. */
 void launch_updated(struct launch *launch);
-/* To all that have parts of the sandbox; returns how many those are. */
-unsigned launch_tell_update(const struct launch *launch, const struct json_t *network);
-struct launch *launch_find(struct attach_server *server, const char *name);
 /* `narrowing`, or in its place the policy of another sandbox that brought equal lists: a fleet pays
  * for them once. */
 struct policy *launch_share(struct launch *launch, struct policy *narrowing);
 /* As the kernel numbers sockets. */
 bool launch_socket_cookie(int fd, uint64_t *cookie);
+
+/* ---- control/attach_move.c: between two processes ---- */
+
+/* To all that have parts of the sandbox; returns how many those are. */
+unsigned launch_tell_update(const struct launch *launch, const struct json_t *network);
 /* To be called when an update is over: whether that was what freezing waited for. */
 void launch_check_frozen(struct attach_server *server);
 
