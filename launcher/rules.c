@@ -2,7 +2,7 @@
 
 #include "launcher/cell.h"
 #include "launcher/clock.h"
-#include "launcher/repository.h"
+#include "launcher/rules_build.h"
 #include "launcher/tree.h"
 #include "srt/cleanup.h"
 #include "srt/must.h"
@@ -13,32 +13,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum { SEARCH_MS = 10000 }; /* for all walks of one start together */
-
-struct names {
-    char **items;
-    size_t count;
-};
-
-/* An allowed place that symbolic links led to, judged in the end. */
-struct led {
-    struct path_place place;
-    char *setting;
-    enum fence_verb verb;
-};
-
-struct build {
-    struct fence *fence;
-    const struct rules_world *world;
-    struct rules_notes *notes;
-    int64_t deadline_ms;
-    struct srt_err *err;
-    struct led *led;
-    size_t led_count;
-    bool judging_led;
-    struct names repositories; /* names `.git`, and bare repositories */
-};
 
 __attribute__((format(printf, 3, 4))) static void note(char ***lines, size_t *count,
                                                        const char *format, ...)
@@ -78,8 +52,7 @@ static bool is_system_program(const struct stat *st)
     return st->st_uid == 0 && (st->st_mode & S_IXOTH) != 0 && (st->st_mode & S_IWOTH) == 0;
 }
 
-/* A second name of a guarded file that was made before the run cannot be guarded by its path. */
-static void warn_about_links(struct build *build, const char *path, const char *setting)
+void rules_warn_about_links(struct build *build, const char *path, const char *setting)
 {
     struct stat st;
     if (lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink > 1 && !is_system_program(&st))
@@ -181,8 +154,8 @@ static int resolve(struct build *build, const char *absolute, const char *settin
     return srt_err_set(build->err, "%s: %.900s", setting, cause.text);
 }
 
-static int add_place(struct build *build, enum fence_verb verb, const char *absolute,
-                     const char *setting)
+int rules_add_place(struct build *build, enum fence_verb verb, const char *absolute,
+                    const char *setting)
 {
     struct path_place place;
     if (resolve(build, absolute, setting, &place) != 0)
@@ -217,7 +190,7 @@ static int add_place(struct build *build, enum fence_verb verb, const char *abso
         enum path_type type = place.type == PATH_UNREADABLE ? PATH_DIR : place.type;
         fence_add(build->fence, verb, place.path, type, setting);
         if (denies)
-            warn_about_links(build, place.path, setting);
+            rules_warn_about_links(build, place.path, setting);
     }
     path_place_free(&place);
     return result;
@@ -254,54 +227,57 @@ static bool on_glob_entry(void *context, const struct tree_entry *entry)
         return reaches;
     glob->matches++;
     if (entry->type == PATH_SYMLINK)
-        add_place(glob->build, glob->verb, entry->path, glob->setting);
+        rules_add_place(glob->build, glob->verb, entry->path, glob->setting);
     else
         fence_add(glob->build->fence, glob->verb, entry->path, entry->type, glob->setting);
     if (entry->type == PATH_FILE && verb_denies(glob->verb))
-        warn_about_links(glob->build, entry->path, glob->setting);
+        rules_warn_about_links(glob->build, entry->path, glob->setting);
     return false; /* a directory that matches is taken whole */
 }
 
-/* `base` is where the pattern begins, links and all. */
-static int add_glob_below(struct build *build, enum fence_verb verb, const char *base,
-                          const char *pattern, const char *setting)
+/* In a directory, links resolved. */
+static int add_matches(struct glob *glob, const char *dir)
+{
+    struct build *build = glob->build;
+    const char *pattern = glob->pattern, *setting = glob->setting;
+    const bool whole = path_glob_match(pattern, ""); /* `**` and `dir/``**` */
+    if (glob->verb == FENCE_DENY_WRITE)
+        fence_add_glob(build->fence, dir, pattern, setting);
+    if (whole && rules_add_place(build, glob->verb, dir, setting) != 0)
+        return -1;
+    /* An allow at the directory itself lifts that one, but not what is matched in it. */
+    if (whole && (glob->verb != FENCE_DENY_READ || strcmp(dir, "/") == 0))
+        glob->matches = 1;
+    else if (tree_walk(dir, build->deadline_ms, on_glob_entry, glob, build->err) != 0)
+        return srt_err_set(build->err,
+                           "%s: %s is too large to be searched for \"%s\" within %d s; begin the "
+                           "pattern with a narrower directory",
+                           setting, dir, pattern, SEARCH_MS / 1000);
+    if (glob->of_process != NULL && verb_denies(glob->verb))
+        return refuse_process(build, glob->of_process, setting);
+    if (glob->verb == FENCE_ALLOW_WRITE && glob->matches == 0 && !whole)
+        WARNING(build,
+                "%s: \"%s\" matches nothing that is there now, so the entry gives nothing; name "
+                "the directory to write in",
+                setting, pattern);
+    DETAIL(build, "%s: \"%s\" below %s matches %zu names now", setting, pattern, dir,
+           glob->matches);
+    return 0;
+}
+
+int rules_add_glob(struct build *build, enum fence_verb verb, const char *base, const char *pattern,
+                   const char *setting)
 {
     struct path_place place;
     if (resolve(build, base, setting, &place) != 0)
         return -1;
     struct glob glob = {.build = build, .verb = verb, .pattern = pattern, .setting = setting};
     int result = 0;
-    if (place.type == PATH_DIR) {
-        if (verb == FENCE_DENY_WRITE)
-            fence_add_glob(build->fence, place.path, pattern, setting);
-        bool whole = path_glob_match(pattern, ""); /* `**` and `dir/``**` */
-        if (whole)
-            result = add_place(build, verb, place.path, setting);
-        /* An allow at the directory itself lifts that one, but not what is matched in it. */
-        if (result == 0 && whole && (verb != FENCE_DENY_READ || strcmp(place.path, "/") == 0))
-            glob.matches = 1;
-        else if (result == 0 &&
-                 tree_walk(place.path, build->deadline_ms, on_glob_entry, &glob, build->err) != 0)
-            result =
-                srt_err_set(build->err,
-                            "%s: %s is too large to be searched for \"%s\" within %d s; begin the "
-                            "pattern with a narrower directory",
-                            setting, place.path, pattern, SEARCH_MS / 1000);
-        if (result == 0 && glob.of_process != NULL && verb_denies(verb))
-            result = refuse_process(build, glob.of_process, setting);
-        free(glob.of_process);
-        if (result == 0 && verb == FENCE_ALLOW_WRITE && glob.matches == 0 &&
-            !path_glob_match(pattern, ""))
-            WARNING(
-                build,
-                "%s: \"%s\" matches nothing that is there now, so the entry gives nothing; name "
-                "the directory to write in",
-                setting, pattern);
-        DETAIL(build, "%s: \"%s\" below %s matches %zu names now", setting, pattern, place.path,
-               glob.matches);
-    } else if (place.type == PATH_UNREADABLE && verb_denies(verb)) {
+    if (place.type == PATH_DIR)
+        result = add_matches(&glob, place.path);
+    else if (place.type == PATH_UNREADABLE && verb_denies(verb))
         fence_add(build->fence, verb, place.path, PATH_DIR, setting);
-    }
+    free(glob.of_process);
     path_place_free(&place);
     return result;
 }
@@ -321,7 +297,7 @@ static int add_glob(struct build *build, enum fence_verb verb, const char *name,
     autofree char *base = path_absolute(head, build->world->cwd, build->world->home, build->err);
     if (base == NULL)
         return -1;
-    if (add_glob_below(build, verb, base, pattern, setting) != 0)
+    if (rules_add_glob(build, verb, base, pattern, setting) != 0)
         return -1;
     if (!anywhere && name[0] != '.')
         return 0;
@@ -334,7 +310,7 @@ static int add_glob(struct build *build, enum fence_verb verb, const char *name,
             path_within(rule->path, build->world->cwd))
             continue;
         autofree char *root = must_copy(rule->path);
-        if (add_glob_below(build, verb, root, pattern, setting) != 0)
+        if (rules_add_glob(build, verb, root, pattern, setting) != 0)
             return -1;
     }
     return 0;
@@ -366,11 +342,11 @@ static int add_entry(struct build *build, enum fence_verb verb, const struct set
     if (!exists)
         warn_about_words(build, item);
     if (!item->literal && path_is_glob(item->text)) {
-        if (exists && add_place(build, verb, absolute, item->setting) != 0)
+        if (exists && rules_add_place(build, verb, absolute, item->setting) != 0)
             return -1;
         return add_glob(build, verb, item->text, item->setting);
     }
-    return add_place(build, verb, absolute, item->setting);
+    return rules_add_place(build, verb, absolute, item->setting);
 }
 
 /* A command that may write in a directory can leave a link there, for the next run to follow: a
@@ -400,7 +376,7 @@ static int add_led(struct build *build)
                     "entry gives nothing",
                     led->setting, led->place.path);
         else if (result == 0)
-            result = add_place(build, led->verb, led->place.path, led->setting);
+            result = rules_add_place(build, led->verb, led->place.path, led->setting);
         path_place_free(&led->place);
         free(led->setting);
     }
@@ -430,240 +406,10 @@ static int add_default_writes(struct build *build)
             continue;
         if (!fence_view(build->fence, absolute).readable)
             continue;
-        if (add_place(build, FENCE_ALLOW_WRITE, absolute, "default") != 0)
+        if (rules_add_place(build, FENCE_ALLOW_WRITE, absolute, "default") != 0)
             return -1;
         fence_seal(build->fence);
     }
-    return 0;
-}
-
-struct search {
-    struct build *build;
-    size_t root_len;
-};
-
-static void names_add(struct names *names, const char *name)
-{
-    names->items = must(reallocarray(names->items, names->count + 1, sizeof(char *)));
-    names->items[names->count] = must_copy(name);
-    names->count++;
-}
-
-static void names_free(struct names *names)
-{
-    for (size_t i = 0; i < names->count; i++)
-        free(names->items[i]);
-    free(names->items);
-    *names = (struct names){0};
-}
-
-/* Of a repository whose directory has any name. */
-static void guard_parts(struct build *build, const char *dir)
-{
-    for (size_t i = 0; i < PROTECT_PARTS; i++) {
-        const char *what = protect_part_of_any(&build->fence->protect, i);
-        autofree char *path = path_join(dir, protect_parts[i]);
-        if (what != NULL)
-            add_place(build, FENCE_DENY_WRITE, path, what);
-    }
-}
-
-/* A directory that is a bare repository holds its hooks and its configuration directly. */
-static void guard_bare_repository(struct build *build, const struct tree_entry *head)
-{
-    autofree char *dir = path_parent(head->path);
-    autofree char *objects = path_join(dir, "objects");
-    autofree char *refs = path_join(dir, "refs");
-    struct stat st;
-    if (stat(objects, &st) != 0 || !S_ISDIR(st.st_mode) || stat(refs, &st) != 0)
-        return;
-    guard_parts(build, dir);
-    names_add(&build->repositories, dir);
-}
-
-/* A link on the way to protected names: where it leads they are called otherwise. */
-static void guard_behind_link(struct build *build, const struct tree_entry *link)
-{
-    const char *rest, *what;
-    for (size_t row = 0;
-         protect_next_below(&build->fence->protect, link->name, &row, &rest, &what);) {
-        autofree char *path = path_join(link->path, rest);
-        if (path_is_glob(rest))
-            add_glob_below(build, FENCE_DENY_WRITE, link->path, rest, what);
-        else
-            add_place(build, FENCE_DENY_WRITE, path, what);
-    }
-    fence_add(build->fence, FENCE_KEEP, link->path, PATH_SYMLINK, "protected: its name");
-}
-
-static bool on_protected_candidate(void *context, const struct tree_entry *entry)
-{
-    struct search *search = context;
-    struct build *build = search->build;
-    if (entry->type == PATH_UNREADABLE) {
-        fence_add(build->fence, FENCE_DENY_WRITE, entry->path, PATH_DIR,
-                  "protected: cannot be searched");
-        return false;
-    }
-    if (entry->type == PATH_DIR && protect_barren(entry->path))
-        return false;
-    const char *what = protect_match(&build->fence->protect, entry->path, search->root_len);
-    if (what != NULL) {
-        fence_add(build->fence, FENCE_DENY_WRITE, entry->path, entry->type, what);
-        if (entry->type == PATH_SYMLINK) {
-            fence_add(build->fence, FENCE_KEEP, entry->path, PATH_SYMLINK, what);
-            add_place(build, FENCE_DENY_WRITE, entry->path, what);
-        }
-        warn_about_links(build, entry->path, what);
-        return false;
-    }
-    if (strcmp(entry->name, ".git") == 0)
-        names_add(&build->repositories, entry->path);
-    if (strcmp(entry->name, ".git") == 0 && entry->type == PATH_FILE)
-        fence_add(build->fence, FENCE_DENY_WRITE, entry->path, PATH_FILE, fence_link_setting);
-    else if (entry->type == PATH_DIR && protect_begins(&build->fence->protect, entry->name))
-        fence_add(build->fence, FENCE_KEEP, entry->path, PATH_DIR, "protected: its name");
-    else if (entry->type == PATH_SYMLINK && protect_begins(&build->fence->protect, entry->name))
-        guard_behind_link(build, entry);
-    else if (entry->type == PATH_FILE && strcmp(entry->name, "HEAD") == 0)
-        guard_bare_repository(build, entry);
-    return true;
-}
-
-/* ---- what git's configuration names ---- */
-
-struct named {
-    struct build *build;
-    const char *top;       /* of the work tree; NULL while what holds for all users is read */
-    struct names *of_user; /* hooks and programs that begin at the top of each work tree */
-};
-
-static const char hooks_setting[] = "protected: git hooks";
-static const char config_setting[] = "protected: git configuration";
-
-static void on_named(void *context, enum repository_place place, const char *path)
-{
-    struct named *named = context;
-    autofree char *absolute = path[0] == '/'       ? must_copy(path)
-                              : named->top != NULL ? path_join(named->top, path)
-                                                   : NULL;
-    if (absolute != NULL)
-        add_place(named->build, FENCE_DENY_WRITE, absolute,
-                  place == REPOSITORY_CONFIG ? config_setting : hooks_setting);
-    else
-        names_add(named->of_user, path);
-}
-
-static void guard_configuration_of_user(struct build *build, struct names *of_user)
-{
-    struct named named = {.build = build, .of_user = of_user};
-    const char *home = build->world->home;
-    repository_read_config("/etc/gitconfig", home, on_named, &named);
-    static const char *const names[] = {".gitconfig", ".config/git/config"};
-    for (size_t i = 0; home != NULL && i < sizeof(names) / sizeof(names[0]); i++) {
-        autofree char *path = path_join(home, names[i]);
-        repository_read_config(path, home, on_named, &named);
-    }
-}
-
-static bool in_writable_root(const struct fence *fence, const char *path)
-{
-    for (size_t i = 0; i < fence->count; i++)
-        if (fence->rules[i].verb == FENCE_ALLOW_WRITE && path_within(path, fence->rules[i].path))
-            return true;
-    return false;
-}
-
-/* A git directory that a file names. */
-static void guard_elsewhere(struct build *build, const char *top, const char *dir)
-{
-    struct path_place place;
-    if (path_resolve(dir, &place, NULL) != 0)
-        return;
-    if (in_writable_root(build->fence, place.path))
-        guard_parts(build, place.path);
-    else if (place.type == PATH_DIR && fence_gitdir_of(build->fence, place.path) == NULL)
-        fence_add_gitdir(build->fence, top, place.path);
-    path_place_free(&place);
-}
-
-static void guard_repository(struct build *build, const char *dot_git, const struct names *of_user)
-{
-    struct repository repository;
-    if (!repository_open(&repository, dot_git))
-        return;
-    const char *name = strrchr(dot_git, '/') + 1;
-    autofree char *top = strcmp(name, ".git") == 0 ? path_parent(dot_git) : must_copy(dot_git);
-    if (repository.linked) {
-        guard_elsewhere(build, top, repository.common_dir);
-        guard_elsewhere(build, top, repository.git_dir);
-    }
-    struct named named = {.build = build, .top = top};
-    autofree char *config = path_join(repository.common_dir, "config");
-    autofree char *own_config = path_join(repository.git_dir, "config.worktree");
-    repository_read_config(config, build->world->home, on_named, &named);
-    repository_read_config(own_config, build->world->home, on_named, &named);
-    for (size_t i = 0; i < of_user->count; i++)
-        on_named(&named, REPOSITORY_HOOKS, of_user->items[i]);
-    repository_free(&repository);
-}
-
-/* The repository that a writable root lies in, whose hooks may be inside the root. */
-static void add_repository_above(struct build *build, const char *root)
-{
-    autofree char *dir = must_copy(root);
-    while (strcmp(dir, "/") != 0) {
-        char *parent = path_parent(dir);
-        free(dir);
-        dir = parent;
-        autofree char *dot_git = path_join(dir, ".git");
-        if (access(dot_git, F_OK) == 0) {
-            names_add(&build->repositories, dot_git);
-            return;
-        }
-    }
-}
-
-static void guard_repositories(struct build *build)
-{
-    struct names of_user = {0};
-    guard_configuration_of_user(build, &of_user);
-    for (size_t i = 0; i < build->repositories.count; i++)
-        guard_repository(build, build->repositories.items[i], &of_user);
-    names_free(&of_user);
-    names_free(&build->repositories);
-}
-
-static int guard_roots(struct build *build)
-{
-    if (build->fence->protect.groups == 0)
-        return 0;
-    size_t known = build->fence->count;
-    for (size_t i = 0; i < known; i++) {
-        const struct fence_rule *rule = &build->fence->rules[i];
-        if (rule->verb != FENCE_ALLOW_WRITE || rule->type != PATH_DIR)
-            continue;
-        autofree char *root = must_copy(rule->path);
-        autofree char *setting = must_copy(rule->setting);
-        bool covered = false;
-        for (size_t j = 0; j < known && !covered; j++) {
-            const struct fence_rule *other = &build->fence->rules[j];
-            covered = other->verb == FENCE_ALLOW_WRITE && j != i &&
-                      path_within(root, other->path) && (j < i || strcmp(root, other->path) != 0);
-        }
-        if (covered)
-            continue; /* searched with the root above it */
-        add_repository_above(build, root);
-        struct search search = {.build = build, .root_len = strlen(root)};
-        if (tree_walk(root, build->deadline_ms, on_protected_candidate, &search, build->err) != 0)
-            return srt_err_set(
-                build->err,
-                "%s: %s is too large to be searched for protected names within %d s; "
-                "name narrower directories to write to",
-                setting, root, SEARCH_MS / 1000);
-    }
-    if (protect_part_of_any(&build->fence->protect, 0) != NULL)
-        guard_repositories(build);
     return 0;
 }
 
@@ -671,12 +417,12 @@ static int add_fixed(struct build *build)
 {
     const struct rules_world *world = build->world;
     for (size_t i = 0; world->never_write != NULL && world->never_write[i] != NULL; i++)
-        if (add_place(build, FENCE_DENY_WRITE, world->never_write[i],
-                      "protected: srt-launch itself") != 0)
+        if (rules_add_place(build, FENCE_DENY_WRITE, world->never_write[i],
+                            "protected: srt-launch itself") != 0)
             return -1;
     for (size_t i = 0; world->never_read != NULL && world->never_read[i] != NULL; i++)
-        if (add_place(build, FENCE_HIDE_SECRET, world->never_read[i], "protected: the gateway") !=
-            0)
+        if (rules_add_place(build, FENCE_HIDE_SECRET, world->never_read[i],
+                            "protected: the gateway") != 0)
             return -1;
     return 0;
 }
@@ -708,7 +454,7 @@ static int build_rules(struct build *build, const struct settings *settings)
         add_list(build, FENCE_DENY_WRITE, &fs->deny_write) != 0)
         return -1;
     fence_seal(build->fence);
-    if (add_default_writes(build) != 0 || guard_roots(build) != 0)
+    if (add_default_writes(build) != 0 || rules_protect(build) != 0)
         return -1;
     return add_fixed(build);
 }
@@ -732,7 +478,7 @@ int rules_guard(struct fence *fence, enum fence_verb verb, const char *absolute,
                 const char *setting, struct rules_notes *notes, struct srt_err *err)
 {
     struct build build = {.fence = fence, .notes = notes, .err = err};
-    int result = add_place(&build, verb, absolute, setting);
+    int result = rules_add_place(&build, verb, absolute, setting);
     fence_seal(fence);
     return result;
 }
