@@ -10,6 +10,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* The longest that is read, with the byte that ends it; what is longer is malformed. */
+enum { GITCONFIG_KEY_SIZE = 1024, GITCONFIG_VALUE_SIZE = 8192 };
+
 struct gitconfig_entry {
     const char *section;    /* in lower case */
     const char *subsection; /* as written; NULL = there is none */
@@ -30,19 +33,6 @@ enum gitconfig_end {
 
 enum gitconfig_end gitconfig_read(const char *bytes, size_t len, gitconfig_visitor *visit,
                                   void *context);
-
-/* Whether git does nothing for this configuration but what it does in every repository: runs no
- * program that it names and reads no file that it names. Otherwise `why` gets the name at fault,
- * such as "core.fsmonitor". The repository's own content may be anybody's. */
-bool gitconfig_harmless(const char *bytes, size_t len, char *why, size_t why_size);
-
-/* The same for the file `.gitmodules` of a work tree, from which git takes less. */
-bool gitconfig_modules_harmless(const char *bytes, size_t len, char *why, size_t why_size);
-
-/* Whether the new configuration of a repository says what the old one says, but for which branches
- * follow which of its remotes and which submodules it has. */
-bool gitconfig_changes_harmless(const char *old_bytes, size_t old_len, const char *bytes,
-                                size_t len, char *why, size_t why_size);
 
 /* Takes `core.worktree` out, wherever it leads, and returns what is left of `len`. A submodule's
  * git directory does not need it, as the file `.git` is found in the work tree; and a link that is

@@ -1,6 +1,7 @@
 #include "launcher/vet.h"
 
 #include "launcher/gitconfig.h"
+#include "launcher/gitconfig_harmless.h"
 #include "launcher/gitplace.h"
 #include "srt/cleanup.h"
 

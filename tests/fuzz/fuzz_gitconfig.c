@@ -1,6 +1,7 @@
 /* A git configuration says the same when it is written again as git would write it; and what is
  * called harmless names nothing that git runs. */
 #include "launcher/gitconfig.h"
+#include "launcher/gitconfig_harmless.h"
 
 #include <stdint.h>
 #include <stdio.h>
