@@ -1,10 +1,12 @@
 #include "record/audit.h"
 
-#include "record/json.h"
+#include "record/batch.h"
+#include "record/lines.h"
 #include "record/log.h"
 #include "record/numbering.h"
 #include "record/sink.h"
 #include "record/squid.h"
+#include "srt/clock.h"
 #include "srt/must.h"
 
 #include <assert.h>
@@ -21,30 +23,11 @@ enum {
     RETRY_LAST_MS = 1000, /* the longest a log stays refused after its disk has room again */
     TURN_MS = 1000,       /* another process that writes this log longer keeps us from it */
     CLOSE_PATIENCE_MS = 2000,
-    BATCH_KEEP_BYTES = 64 << 10,
-    BATCH_KEEP_ENTRIES = 256,
-};
-
-/* One record on its way: where its fields are in the batch's bytes, and who waits for it. */
-struct entry {
-    int64_t ts_ms;
-    size_t start, len;
-    size_t squid_len;          /* of its line in that format, which is behind the fields */
-    audit_written_fn *written; /* NULL: nobody waits (any more) */
-    void *arg;
-    uint64_t ticket;
-};
-
-struct batch {
-    struct entry *entries;
-    size_t count, cap;
-    struct json bytes; /* used as a growing buffer of fields */
 };
 
 struct audit {
     bool required;
     bool none;
-    bool squid;
     size_t queue_bytes;
 
     pthread_t thread;
@@ -63,29 +46,15 @@ struct audit {
     void (*observer)(void *arg, struct str line);
     void *observer_arg;
 
-    /* The writer's alone. */
+    /* The writer's alone, but for the format of its lines, which is constant. */
     struct sink sink;
     struct batch batch;
-    struct json lines; /* the batch as it goes to the file */
-    struct json shown; /* one record for the live reader, where the file's lines are not JSON */
-    size_t *ends;      /* where each line ends */
-    size_t ends_cap;
-    size_t sent;     /* bytes of `lines` that are out */
-    size_t finished; /* lines of the batch that are out and reported */
+    struct lines lines; /* the batch as it goes to the file */
     struct numbering *numbering;
     bool in_turn; /* nobody else numbers and writes, and `seq` is the next number */
     uint64_t seq;
     uint64_t lost_reported;
-    time_t stamp_second;
-    char stamp[32];
 };
-
-static int64_t now_ms(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* ---- turns ---- */
 
@@ -127,74 +96,7 @@ static void reopen_if_asked(struct audit *audit)
         end_torn_line(audit);
 }
 
-/* ---- batches ---- */
-
-/* Storage is kept for the next batch, but not what a burst once needed. */
-static void batch_reset(struct batch *batch)
-{
-    batch->count = 0;
-    json_reset(&batch->bytes);
-    if (batch->bytes.cap > BATCH_KEEP_BYTES)
-        json_free(&batch->bytes);
-    if (batch->cap > BATCH_KEEP_ENTRIES) {
-        free(batch->entries);
-        batch->entries = NULL;
-        batch->cap = 0;
-    }
-}
-
-static void batch_free(struct batch *batch)
-{
-    free(batch->entries);
-    json_free(&batch->bytes);
-}
-
-static void batch_add(struct batch *batch, struct str fields, struct str squid,
-                      const struct entry *entry)
-{
-    if (batch->count == batch->cap) {
-        batch->cap = batch->cap != 0 ? batch->cap * 2 : 64;
-        batch->entries = must(reallocarray(batch->entries, batch->cap, sizeof(*batch->entries)));
-    }
-    struct entry *added = &batch->entries[batch->count++];
-    *added = *entry;
-    added->start = batch->bytes.len;
-    added->len = fields.len;
-    added->squid_len = squid.len;
-    json_append(&batch->bytes, fields);
-    json_append(&batch->bytes, squid);
-}
-
-static struct str entry_fields(const struct batch *batch, const struct entry *entry)
-{
-    return (struct str){batch->bytes.data + entry->start, entry->len};
-}
-
-static struct str entry_squid(const struct batch *batch, const struct entry *entry)
-{
-    return (struct str){batch->bytes.data + entry->start + entry->len, entry->squid_len};
-}
-
-static size_t cost_of(size_t len)
-{
-    return len + sizeof(struct entry);
-}
-
-static size_t entry_cost(const struct entry *entry)
-{
-    return cost_of(entry->len + entry->squid_len);
-}
-
-/* Given up while it was in its batch; compact() leaves it out. */
-static void entry_drop(struct entry *entry)
-{
-    entry->len = SIZE_MAX;
-}
-
-static bool entry_is_dropped(const struct entry *entry)
-{
-    return entry->len == SIZE_MAX;
-}
+/* ---- a batch, as far as it goes out ---- */
 
 /* One lock for as many as there are. */
 static void tell(struct audit *audit, struct entry *entries, size_t count, bool go)
@@ -208,99 +110,16 @@ static void tell(struct audit *audit, struct entry *entries, size_t count, bool 
     pthread_mutex_unlock(&audit->tell_lock);
 }
 
-/* ---- lines ---- */
-
-static struct str stamp_text(struct audit *audit, int64_t ts_ms)
-{
-    time_t second = (time_t)(ts_ms / 1000);
-    if (second != audit->stamp_second || audit->stamp[0] == '\0') {
-        struct tm utc;
-        gmtime_r(&second, &utc);
-        strftime(audit->stamp, sizeof(audit->stamp), "%Y-%m-%dT%H:%M:%S.000Z", &utc);
-        audit->stamp_second = second;
-    }
-    int64_t ms = ts_ms % 1000;
-    audit->stamp[20] = (char)('0' + ms / 100);
-    audit->stamp[21] = (char)('0' + ms / 10 % 10);
-    audit->stamp[22] = (char)('0' + ms % 10);
-    return str_of(audit->stamp);
-}
-
-static void format_json(struct audit *audit, struct json *out, uint64_t seq,
-                        const struct entry *entry)
-{
-    json_append(out, STR("{\"schema\":\"srt.audit/1\",\"ts\":\""));
-    json_append(out, stamp_text(audit, entry->ts_ms));
-    json_append(out, STR("\",\"seq\":"));
-    json_number(out, NULL, (int64_t)seq);
-    json_raw(out, NULL, entry_fields(&audit->batch, entry));
-    json_append(out, STR("}\n"));
-}
-
-/* Most records have no line in that format: it is about requests that are over. */
-static void format_squid(struct audit *audit, const struct entry *entry)
-{
-    if (entry->squid_len == 0)
-        return;
-    squid_time(&audit->lines, entry->ts_ms);
-    json_append(&audit->lines, entry_squid(&audit->batch, entry));
-}
-
-/* The same of its lines, once they are out. */
-static void lines_reset(struct audit *audit)
-{
-    json_reset(&audit->lines);
-    if (audit->lines.cap > BATCH_KEEP_BYTES)
-        json_free(&audit->lines);
-    if (audit->ends_cap > BATCH_KEEP_ENTRIES) {
-        free(audit->ends);
-        audit->ends = NULL;
-        audit->ends_cap = 0;
-    }
-}
-
-/* Numbers and formats the whole batch, in a turn. Numbers are taken only when lines are out
- * (finish_lines), so a batch that failed is simply formatted anew. */
-static void format_batch(struct audit *audit)
-{
-    if (audit->ends_cap < audit->batch.count) {
-        audit->ends_cap = audit->batch.cap;
-        audit->ends = must(reallocarray(audit->ends, audit->ends_cap, sizeof(*audit->ends)));
-    }
-    for (size_t i = 0; i < audit->batch.count; i++) {
-        const struct entry *entry = &audit->batch.entries[i];
-        if (audit->squid)
-            format_squid(audit, entry);
-        else
-            format_json(audit, &audit->lines, audit->seq + i, entry);
-        audit->ends[i] = audit->lines.len;
-    }
-}
-
-static size_t line_start(const struct audit *audit, size_t line)
-{
-    return line > 0 ? audit->ends[line - 1] : 0;
-}
-
-/* The line of the batch's record `index`, as JSON. */
-static struct str shown_line(struct audit *audit, size_t index)
-{
-    const size_t start = line_start(audit, index);
-    if (!audit->squid)
-        return (struct str){audit->lines.data + start, audit->ends[index] - start};
-    json_reset(&audit->shown);
-    format_json(audit, &audit->shown, audit->seq, &audit->batch.entries[index]);
-    return (struct str){audit->shown.data, audit->shown.len};
-}
-
 /* Shows the lines up to `end`, and takes their numbers. */
 static void count_lines(struct audit *audit, size_t end)
 {
-    atomic_fetch_add(&audit->count, end - audit->finished);
+    struct lines *lines = &audit->lines;
+    atomic_fetch_add(&audit->count, end - lines->finished);
     pthread_mutex_lock(&audit->observer_lock);
-    for (; audit->finished < end; audit->finished++, audit->seq++)
+    for (; lines->finished < end; lines->finished++, audit->seq++)
         if (audit->observer != NULL)
-            audit->observer(audit->observer_arg, shown_line(audit, audit->finished));
+            audit->observer(audit->observer_arg,
+                            lines_shown(lines, &audit->batch, lines->finished, audit->seq));
     pthread_mutex_unlock(&audit->observer_lock);
 }
 
@@ -309,29 +128,31 @@ static void count_lines(struct audit *audit, size_t end)
  * answers. */
 static void finish_lines(struct audit *audit)
 {
-    const struct entry *entries = audit->batch.entries;
-    size_t end = audit->finished, cost = 0;
-    for (; end < audit->batch.count && audit->ends[end] <= audit->sent; end++) {
+    struct entry *entries = audit->batch.entries;
+    const struct lines *lines = &audit->lines;
+    size_t end = lines->finished, cost = 0;
+    for (; end < audit->batch.count && lines->ends[end] <= lines->sent; end++) {
         /* Behind half a line that was finished; in squid's format it may have no bytes to miss. */
         if (entry_is_dropped(&entries[end]))
             break;
         cost += entry_cost(&entries[end]);
     }
     atomic_fetch_sub(&audit->queued, cost);
-    if (end == audit->finished)
+    if (end == lines->finished)
         return;
-    tell(audit, &audit->batch.entries[audit->finished], end - audit->finished, true);
+    tell(audit, &entries[lines->finished], end - lines->finished, true);
     count_lines(audit, end);
 }
 
 /* Writes on until all is out. False: errno says why not; what is out is accounted for. */
 static bool send_lines(struct audit *audit)
 {
+    struct lines *lines = &audit->lines;
     if (audit->none)
-        audit->sent = audit->lines.len;
-    while (audit->sent < audit->lines.len) {
-        ssize_t n = sink_write(&audit->sink, audit->lines.data + audit->sent,
-                               audit->lines.len - audit->sent);
+        lines->sent = lines->text.len;
+    while (lines->sent < lines->text.len) {
+        ssize_t n =
+            sink_write(&audit->sink, lines->text.data + lines->sent, lines->text.len - lines->sent);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
@@ -340,22 +161,22 @@ static bool send_lines(struct audit *audit)
             errno = cause;
             return false;
         }
-        audit->sent += (size_t)n;
+        lines->sent += (size_t)n;
     }
     finish_lines(audit);
     return true;
 }
 
-/* In a turn, which goes on only while half a line is out. False: errno says why. */
+/* In a turn, which goes on only while half a line is out. Numbers are taken only when lines are
+ * out, so a batch that failed is simply formatted anew. False: errno says why. */
 static bool format_and_send(struct audit *audit)
 {
-    json_reset(&audit->lines);
-    audit->sent = audit->finished = 0;
     if (!begin_turn(audit)) {
+        lines_reset(&audit->lines);
         errno = EAGAIN;
         return false;
     }
-    format_batch(audit);
+    lines_format(&audit->lines, &audit->batch, audit->seq);
     return send_lines(audit);
 }
 
@@ -363,10 +184,11 @@ static bool format_and_send(struct audit *audit)
  * remains. */
 static bool untear(struct audit *audit)
 {
-    const size_t start = line_start(audit, audit->finished);
-    if (audit->sent > start && !sink_take_back(&audit->sink, audit->sent - start))
+    struct lines *lines = &audit->lines;
+    const size_t start = lines_start(lines, lines->finished);
+    if (lines->sent > start && !sink_take_back(&audit->sink, lines->sent - start))
         return true;
-    audit->sent = start;
+    lines->sent = start;
     return false;
 }
 
@@ -394,39 +216,24 @@ static void release_waiters(struct audit *audit, struct batch *batch, size_t fro
     }
 }
 
-/* Keeps the entries from `from` on that were not dropped. */
-static void compact(struct batch *batch, size_t from)
+/* A record of how many were lost since the last one that said so. */
+static void add_lost_record(struct audit *audit, uint64_t lost)
 {
-    size_t kept = 0;
-    for (size_t i = from; i < batch->count; i++)
-        if (!entry_is_dropped(&batch->entries[i]))
-            batch->entries[kept++] = batch->entries[i];
-    batch->count = kept;
-    if (kept == 0)
-        batch_reset(batch);
-}
-
-static uint64_t add_lost_record(struct audit *audit)
-{
-    uint64_t lost = atomic_load(&audit->lost);
-    if (lost == audit->lost_reported)
-        return lost;
-    struct json fields = {0};
+    const uint64_t count = lost - audit->lost_reported;
+    const struct entry entry = {.ts_ms = clock_wall_ms()};
+    struct json fields = {0}, note = {0};
     json_text(&fields, "kind", STR("lost"));
-    json_number(&fields, "count", (int64_t)(lost - audit->lost_reported));
-    struct json note = {0};
-    if (audit->squid) {
+    json_number(&fields, "count", (int64_t)count);
+    if (audit->lines.squid) {
         char what[48];
-        snprintf(what, sizeof(what), "records-lost/%" PRIu64, lost - audit->lost_reported);
+        snprintf(what, sizeof(what), "records-lost/%" PRIu64, count);
         squid_note(&note, str_of(what));
     }
-    struct entry entry = {.ts_ms = now_ms(CLOCK_REALTIME)};
     batch_add(&audit->batch, (struct str){fields.data, fields.len},
               (struct str){note.data, note.len}, &entry);
-    atomic_fetch_add(&audit->queued, cost_of(fields.len + note.len));
+    atomic_fetch_add(&audit->queued, entry_cost_of(fields.len + note.len));
     json_free(&fields);
     json_free(&note);
-    return lost;
 }
 
 static void drop_last(struct audit *audit)
@@ -452,27 +259,42 @@ static void wait_ms(struct audit *audit, int ms)
 
 static int64_t remaining_ms(int64_t deadline)
 {
-    int64_t left = deadline - now_ms(CLOCK_MONOTONIC);
+    int64_t left = deadline - clock_ms();
     return left > 0 ? left : 0;
+}
+
+/* With a log that cannot be written, for the time of one batch. */
+struct patience {
+    int pause_ms;              /* the next one; 0: the first is still to come */
+    int64_t close_deadline_ms; /* 0: the log is not being closed */
+};
+
+static bool is_at_end(const struct patience *patience)
+{
+    return patience->close_deadline_ms != 0 && remaining_ms(patience->close_deadline_ms) == 0;
 }
 
 /* Sleeps between two tries, but lets go whoever hands over a record meanwhile and waits for it.
  * Returns false when the log is being closed and patience has run out. */
-static bool pause_failing(struct audit *audit, int pause_ms, int64_t *close_deadline)
+static bool pause_failing(struct audit *audit, struct patience *patience)
 {
-    int64_t until = now_ms(CLOCK_MONOTONIC) + pause_ms;
+    if (patience->pause_ms == 0)
+        patience->pause_ms = RETRY_FIRST_MS;
+    else if (audit->sink.kind == SINK_FILE && patience->pause_ms < RETRY_LAST_MS)
+        patience->pause_ms *= 2;
+    const int64_t until = clock_ms() + patience->pause_ms;
     pthread_mutex_lock(&audit->lock);
     while (remaining_ms(until) > 0) {
         release_waiters(audit, &audit->pending, 0);
-        compact(&audit->pending, 0);
-        if (audit->stop && *close_deadline == 0)
-            *close_deadline = now_ms(CLOCK_MONOTONIC) + CLOSE_PATIENCE_MS;
-        if (*close_deadline != 0 && remaining_ms(*close_deadline) == 0)
+        batch_keep(&audit->pending, 0);
+        if (audit->stop && patience->close_deadline_ms == 0)
+            patience->close_deadline_ms = clock_ms() + CLOSE_PATIENCE_MS;
+        if (is_at_end(patience))
             break;
         wait_ms(audit, (int)remaining_ms(until));
     }
     pthread_mutex_unlock(&audit->lock);
-    return *close_deadline == 0 || remaining_ms(*close_deadline) > 0;
+    return !is_at_end(patience);
 }
 
 static void begin_failing(struct audit *audit, int cause)
@@ -492,51 +314,75 @@ static void end_failing(struct audit *audit)
                  audit->sink.path, atomic_load(&audit->lost));
 }
 
+enum attempt {
+    ATTEMPT_WRITTEN, /* all of it, or all that was formatted */
+    ATTEMPT_AGAIN,   /* at once, without a record that cannot be written */
+    ATTEMPT_FAILED,
+    ATTEMPT_OVER, /* the log is being closed */
+};
+
+/* What comes is formatted anew; only the rest of the line that is torn goes out before. */
+static enum attempt finish_torn_line(struct audit *audit, struct patience *patience)
+{
+    struct lines *lines = &audit->lines;
+    do {
+        /* It is going to be whole, but nobody knows when. */
+        tell(audit, &audit->batch.entries[lines->finished], 1, !audit->required);
+        if (!pause_failing(audit, patience))
+            return ATTEMPT_OVER;
+        lines->text.len = lines->ends[lines->finished];
+        if (send_lines(audit))
+            return ATTEMPT_WRITTEN;
+    } while (untear(audit));
+    return ATTEMPT_FAILED;
+}
+
+static enum attempt try_batch(struct audit *audit, struct patience *patience)
+{
+    struct batch *batch = &audit->batch;
+    if (format_and_send(audit))
+        return ATTEMPT_WRITTEN;
+    const int cause = errno;
+    if (cause == EMSGSIZE) {
+        give_up(audit, &batch->entries[audit->lines.finished]);
+        return ATTEMPT_AGAIN;
+    }
+    begin_failing(audit, cause);
+    const bool torn = untear(audit);
+    release_waiters(audit, batch, audit->lines.finished + torn);
+    return torn ? finish_torn_line(audit, patience) : ATTEMPT_FAILED;
+}
+
+/* What is left is a batch of its own; the record of losses is made anew, with a higher count. */
+static void keep_rest(struct audit *audit, uint64_t lost)
+{
+    if (lost != audit->lost_reported)
+        drop_last(audit);
+    batch_keep(&audit->batch, audit->lines.finished);
+    lines_reset(&audit->lines);
+}
+
 /* Gets the batch out whatever it takes. False: given up, the log is being closed. */
 static bool write_batch(struct audit *audit)
 {
-    int pause_ms = RETRY_FIRST_MS;
-    int64_t close_deadline = 0;
+    struct patience patience = {0};
     for (;;) {
-        uint64_t lost = add_lost_record(audit);
-        bool sent = format_and_send(audit), too_long = false;
-        while (!sent) {
-            int cause = errno;
-            too_long = cause == EMSGSIZE;
-            if (too_long) {
-                give_up(audit, &audit->batch.entries[audit->finished]);
-                break;
-            }
-            begin_failing(audit, cause);
-            bool torn = untear(audit);
-            release_waiters(audit, &audit->batch, audit->finished + torn);
-            if (!torn)
-                break;
-            /* Its line is going to be whole, but nobody knows when. */
-            tell(audit, &audit->batch.entries[audit->finished], 1, !audit->required);
-            if (!pause_failing(audit, pause_ms, &close_deadline)) {
-                end_turn(audit);
-                return false;
-            }
-            /* Only the rest of the torn line: what follows is formatted anew. */
-            audit->lines.len = audit->ends[audit->finished];
-            sent = send_lines(audit);
-        }
+        const uint64_t lost = atomic_load(&audit->lost);
+        if (lost != audit->lost_reported)
+            add_lost_record(audit, lost);
+        const enum attempt attempt = try_batch(audit, &patience);
         end_turn(audit);
-        if (audit->finished == audit->batch.count) {
+        if (audit->lines.finished == audit->batch.count) {
             audit->lost_reported = lost;
             batch_reset(&audit->batch);
-            lines_reset(audit);
+            lines_reset(&audit->lines);
             end_failing(audit);
             return true;
         }
-        if (lost != audit->lost_reported)
-            drop_last(audit); /* the record of losses, which is made anew with a higher count */
-        compact(&audit->batch, audit->finished);
-        if (!sent && !too_long && !pause_failing(audit, pause_ms, &close_deadline))
+        keep_rest(audit, lost);
+        if (attempt == ATTEMPT_OVER ||
+            (attempt == ATTEMPT_FAILED && !pause_failing(audit, &patience)))
             return false;
-        if (!sent && audit->sink.kind == SINK_FILE && pause_ms < RETRY_LAST_MS)
-            pause_ms *= 2;
         reopen_if_asked(audit);
     }
 }
@@ -561,6 +407,15 @@ static bool take_batch(struct audit *audit)
     return more;
 }
 
+/* What was handed over and is not out. */
+static size_t count_unwritten(struct audit *audit)
+{
+    pthread_mutex_lock(&audit->lock);
+    const size_t count = audit->batch.count + audit->pending.count;
+    pthread_mutex_unlock(&audit->lock);
+    return count;
+}
+
 static void *writer(void *arg)
 {
     struct audit *audit = arg;
@@ -568,7 +423,7 @@ static void *writer(void *arg)
         reopen_if_asked(audit);
         if (!write_batch(audit)) {
             log_line("audit-log %s: %zu records could not be written before the end",
-                     audit->sink.path, audit->batch.count - audit->finished);
+                     audit->sink.path, count_unwritten(audit));
             break;
         }
     }
@@ -583,9 +438,7 @@ static void free_audit(struct audit *audit)
     numbering_free(audit->numbering);
     batch_free(&audit->pending);
     batch_free(&audit->batch);
-    json_free(&audit->lines);
-    json_free(&audit->shown);
-    free(audit->ends);
+    lines_free(&audit->lines);
     free(audit);
 }
 
@@ -604,7 +457,7 @@ struct audit *audit_open(const struct audit_config *config, struct srt_err *err)
     struct audit *audit = must(calloc(1, sizeof(*audit)));
     audit->sink.fd = -1;
     audit->required = config->required;
-    audit->squid = config->squid;
+    audit->lines.squid = config->squid;
     audit->none = strcmp(config->path, "none") == 0;
     audit->queue_bytes = config->queue_bytes != 0 ? config->queue_bytes : AUDIT_QUEUE_BYTES;
     audit->numbering = config->numbering_fd > 0 ? numbering_adopt(config->numbering_fd, err)
@@ -675,7 +528,7 @@ bool audit_waits(const struct audit *audit)
 
 bool audit_wants_squid(const struct audit *audit)
 {
-    return audit->squid && !audit->none;
+    return audit->lines.squid && !audit->none;
 }
 
 bool audit_submit(struct audit *audit, struct str fields, audit_written_fn *written, void *arg,
@@ -689,7 +542,7 @@ bool audit_submit(struct audit *audit, struct str fields, audit_written_fn *writ
 bool audit_submit_request(struct audit *audit, struct str fields, struct str squid,
                           audit_written_fn *written, void *arg, uint64_t ticket)
 {
-    size_t cost = cost_of(fields.len + squid.len);
+    size_t cost = entry_cost_of(fields.len + squid.len);
     bool refused = written != NULL && audit->required && atomic_load(&audit->failing);
     if (refused || atomic_fetch_add(&audit->queued, cost) + cost > audit->queue_bytes) {
         if (!refused)
@@ -700,7 +553,7 @@ bool audit_submit_request(struct audit *audit, struct str fields, struct str squ
     struct entry entry = {.written = audit->none ? NULL : written, .arg = arg, .ticket = ticket};
     pthread_mutex_lock(&audit->lock);
     /* Within the lock, so that the times of the log go the way of its numbers. */
-    entry.ts_ms = now_ms(CLOCK_REALTIME);
+    entry.ts_ms = clock_wall_ms();
     batch_add(&audit->pending, fields, squid, &entry);
     pthread_mutex_unlock(&audit->lock);
     return true;

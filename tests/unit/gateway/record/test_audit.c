@@ -368,18 +368,60 @@ static void a_reader_that_stopped_stalls_nobody(void **state)
     json_decref(records);
 }
 
-static void closing_a_stuck_log_ends(void **state)
+/* While it lives standard error goes to that file. */
+static int divert_stderr(const char *path)
 {
+    const int old = dup(STDERR_FILENO), file = open(path, O_CREAT | O_RDWR | O_TRUNC, 0600);
+    assert_true(old >= 0 && dup2(file, STDERR_FILENO) >= 0);
+    close(file);
+    return old;
+}
+
+static long unwritten_as_said(const char *path)
+{
+    autofclose FILE *said = fopen(path, "r");
+    char line[512];
+    assert_non_null(said);
+    while (fgets(line, sizeof(line), said) != NULL) {
+        const char *end = strstr(line, " records could not be written before the end");
+        if (end == NULL)
+            continue;
+        while (end > line && end[-1] != ' ')
+            end--;
+        return strtol(end, NULL, 10);
+    }
+    return -1;
+}
+
+static long lines_in(int pipe)
+{
+    char bytes[4096];
+    long count = 0;
+    for (ssize_t n; (n = read(pipe, bytes, sizeof(bytes))) > 0;)
+        for (ssize_t i = 0; i < n; i++)
+            count += bytes[i] == '\n';
+    return count;
+}
+
+static void closing_a_stuck_log_ends_and_says_how_much_is_missing(void **state)
+{
+    enum { RECORDS = 2000 };
     const struct place *place = *state;
+    bool go;
     assert_int_equal(mkfifo(place->log, 0600), 0);
     autoclose int reader = open(place->log, O_RDONLY | O_NONBLOCK);
-    struct audit *audit = open_audit(place->log, true, 0);
-    for (int i = 0; i < 2000; i++)
-        (void)audit_submit(audit,
-                           STR("\"kind\":\"close\",\"id\":\"012345678901234567890123456789\""),
-                           NULL, NULL, 0);
+    struct audit *audit = open_audit(place->log, false, 0);
+    const int old = divert_stderr(place->other);
+    for (int i = 0; i < RECORDS; i++)
+        submit(audit, "\"kind\":\"close\",\"id\":\"012345678901234567890123456789\"");
+    /* The writer has noticed, and more comes. */
+    assert_true(submit_and_wait(audit, "\"kind\":\"decision\"", &go));
+    submit(audit, "\"kind\":\"close\"");
     audit_close(audit);
+    dup2(old, STDERR_FILENO);
+    close(old);
     assert_true(reader >= 0);
+    assert_int_equal(lines_in(reader) + unwritten_as_said(place->other), RECORDS + 2);
 }
 
 static void nobody_is_told_after_muting(void **state)
@@ -725,7 +767,7 @@ int main(void)
         CASE(a_full_disk_refuses_and_recovers_when_required),
         CASE(a_full_disk_stops_nobody_when_not_required),
         CASE(a_reader_that_stopped_stalls_nobody),
-        CASE(closing_a_stuck_log_ends),
+        CASE(closing_a_stuck_log_ends_and_says_how_much_is_missing),
         CASE(nobody_is_told_after_muting),
         CASE(an_observer_sees_whole_lines),
         CASE(what_waits_behind_half_a_line_is_refused_and_forgotten),
