@@ -72,7 +72,8 @@ static void let_go(struct remote_link *link)
     bytes_free(&link->out);
 }
 
-void remote_link_drop(struct remote_link *link, const char *why)
+/* Gives up the connection, if there is one, for that reason. */
+static void drop(struct remote_link *link, const char *why)
 {
     const bool told = link->state != REMOTE_LINK_DOWN;
     let_go(link);
@@ -179,14 +180,14 @@ static bool take_lines(struct remote_link *link)
         const struct str line = {start, (size_t)(end - start)};
         used += line.len + 1;
         if (is_too_long(line.len, &why) || !take_line(link, line, &why)) {
-            remote_link_drop(link, why.text);
+            drop(link, why.text);
             return false;
         }
     }
     bytes_take(&link->in, used);
     if (!is_too_long(link->in.len, &why))
         return true;
-    remote_link_drop(link, why.text);
+    drop(link, why.text);
     return false;
 }
 
@@ -199,9 +200,9 @@ static void fill(struct remote_link *link)
         link->in.len += (size_t)got;
         take_lines(link);
     } else if (got == 0) {
-        remote_link_drop(link, "it closed the connection");
+        drop(link, "it closed the connection");
     } else if (errno != EAGAIN && errno != EINTR) {
-        remote_link_drop(link, strerror(errno));
+        drop(link, strerror(errno));
     }
 }
 
@@ -209,7 +210,7 @@ static void on_event(void *arg, unsigned events)
 {
     struct remote_link *link = arg;
     if ((events & SRT_FILTER_TIME) != 0 && link->state == REMOTE_LINK_GREETING) {
-        remote_link_drop(link, "it did not say hello in time");
+        drop(link, "it did not say hello in time");
         return;
     }
     if ((events & SRT_FILTER_TIME) != 0 && link->state == REMOTE_LINK_DOWN) {

@@ -36,8 +36,6 @@ void remote_link_destroy(
 enum remote_link_state remote_link_state(const struct remote_link *link);
 void remote_link_connect(struct remote_link *link); /* when it is DOWN */
 void remote_link_connect_after(struct remote_link *link, int64_t after_ms);
-/* Gives up the connection, if there is one, for that reason. */
-void remote_link_drop(struct remote_link *link, const char *why);
 
 /* Sends a whole line when it is UP. False: too much is waiting to be read over there. */
 bool remote_link_send(struct remote_link *link, const char *line);

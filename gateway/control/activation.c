@@ -143,8 +143,9 @@ static struct offered *find(struct activation *activation, enum offered_kind kin
     return by_address != NULL ? by_address : by_name;
 }
 
-struct listener *activation_take(struct activation *activation, enum offered_kind kind,
-                                 const struct config_listen *config, struct srt_err *err)
+/* NULL with `err` empty: none was meant for it. */
+static struct listener *take(struct activation *activation, enum offered_kind kind,
+                             const struct config_listen *config, struct srt_err *err)
 {
     struct offered *item = find(activation, kind, config);
     *err = (struct srt_err){0};
@@ -162,7 +163,7 @@ struct listener *activation_take(struct activation *activation, enum offered_kin
 struct listener *activation_open(struct activation *activation, enum offered_kind kind,
                                  const struct config_listen *config, struct srt_err *err)
 {
-    struct listener *listener = activation_take(activation, kind, config, err);
+    struct listener *listener = take(activation, kind, config, err);
     if (listener == NULL && err->text[0] == '\0')
         listener = listener_open(config, err);
     return listener;

@@ -32,10 +32,8 @@ void activation_offer(struct activation *activation, enum offered_kind kind, con
 void activation_clean_up(const struct activation *activation);
 void activation_free(struct activation *activation); /* NULL is allowed */
 
-/* The listener for `config`, or NULL: with `err` empty when none was meant for it. */
-struct listener *activation_take(struct activation *activation, enum offered_kind kind,
-                                 const struct config_listen *config, struct srt_err *err);
-/* The same, and one of our own where none was meant for it. */
+/* The listener for `config`, or one of our own where none was meant for it. NULL: `err` says why.
+ */
 struct listener *activation_open(struct activation *activation, enum offered_kind kind,
                                  const struct config_listen *config, struct srt_err *err);
 

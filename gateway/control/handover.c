@@ -389,11 +389,6 @@ int handover_take(struct handover *handover, int fd, struct activation *activati
                : srt_err_set(err, "the process to take over from does not say how it counts");
 }
 
-bool handover_is_taking(const struct handover *handover)
-{
-    return handover != NULL && handover->stage == STAGE_TAKING;
-}
-
 int handover_take_numbering(struct handover *handover)
 {
     const int fd = handover->numbering_fd;

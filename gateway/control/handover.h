@@ -52,7 +52,6 @@ void handover_begin(struct handover *handover);
 /* What the new process begins with. Blocks. */
 int handover_take(struct handover *handover, int fd, struct activation *activation,
                   struct srt_err *err);
-bool handover_is_taking(const struct handover *handover);
 /* To be taken once; 0: none. */
 int handover_take_numbering(struct handover *handover);
 /* Of the configuration in force there; the same one keeps its number. */
