@@ -492,7 +492,7 @@ void gateway_config_print_options(FILE *out)
         char section[32];
         snprintf(section, sizeof(section), "[%s%s]", option->section,
                  section_find(option->section)->size != 0 ? " NAME" : "");
-        fprintf(out, "%-13s %-17s %-8s %s. %s%s\n", section, option->key,
+        fprintf(out, "%-15s %-23s %-10s %s. %s%s\n", section, option->key,
                 option->fallback != NULL ? option->fallback : "-", option->type, option->help,
                 option->list ? " (repeatable)" : "");
     }

@@ -67,6 +67,18 @@ class Docs(LaunchCase):
                     keys += 1
         self.assertGreater(keys, 25)
 
+    def test_every_option_is_documented_with_its_default(self):
+        """A row of the page's table of that section: | `key`... | default | ..."""
+        sections = dict(re.findall(r"(?ms)^### \[(\w+).*?\]$(.*?)(?=^##|\Z)", self.read("docs", "configuration.md")))
+        options, _ = self.tool("options")
+        for line in options.splitlines():
+            section, key, default = re.match(r"\[(\w+)(?: NAME)?\]\s+(\S+)\s+(\S+)", line).groups()
+            with self.subTest(section=section, key=key):
+                rows = [row.split("|") for row in sections[section].splitlines() if row.startswith("|")]
+                defaults = [row[2].strip().strip("`") for row in rows if f"`{key}`" in row[1]]
+                self.assertEqual(defaults, ["" if default == "-" else default])
+        self.assertGreater(len(options.splitlines()), 60)
+
     def test_files_that_documents_name_exist(self):
         for document in ("README.md", os.path.join("docs", "architecture.md"), os.path.join("docs", "testing.md")):
             for path in re.findall(r"`((?:dns|config|filters|gateway|launcher|tests|include|docs|packaging|\.ci)/[\w./-]+)`",
