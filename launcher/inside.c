@@ -9,6 +9,7 @@
 #include <linux/nsfs.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -93,19 +94,23 @@ int inside_join(const struct inside *inside, enum inside_where where, struct srt
     return 0;
 }
 
-/* What the child says: nothing (and descriptors), or why it failed. */
+/* What the child says: its result, with descriptors or why it failed. */
+struct answer {
+    int32_t result;
+    struct srt_err err;
+};
+
 static _Noreturn void child(int sock, const struct inside *inside, enum inside_where where,
                             inside_work *work, void *context)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    struct srt_err err = {.text = ""};
+    struct answer answer = {.err = {.text = ""}};
     struct inside_gift gift = {.count = 0};
-    if (inside_join(inside, where, &err) != 0 || work(context, inside, &gift, &err) != 0) {
-        fds_send(sock, err.text, strlen(err.text) + 1, NULL, 0);
-        _exit(1);
-    }
-    fds_send(sock, "", 1, gift.fds, gift.count);
-    _exit(0);
+    answer.result = inside_join(inside, where, &answer.err);
+    if (answer.result == 0)
+        answer.result = work(context, inside, &gift, &answer.err);
+    fds_send(sock, &answer, sizeof(answer), gift.fds, answer.result == 0 ? gift.count : 0);
+    _exit(answer.result != 0);
 }
 
 int inside_do(const struct inside *inside, enum inside_where where, inside_work *work,
@@ -124,16 +129,16 @@ int inside_do(const struct inside *inside, enum inside_where where, inside_work 
         child(theirs, inside, where, work, context);
     close(steal_fd(&theirs));
 
-    struct srt_err answer = {.text = ""};
+    struct answer answer;
     struct inside_gift got = {.count = INSIDE_MAX_FDS};
-    ssize_t len = fds_receive(ours, answer.text, sizeof(answer.text) - 1, got.fds, &got.count);
+    ssize_t len = fds_receive(ours, &answer, sizeof(answer), got.fds, &got.count);
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
-    if (len <= 0)
+    if (len != sizeof(answer))
         return srt_err_set(err, "the process that prepares the sandbox from inside died");
-    if (answer.text[0] != '\0')
-        return srt_err_set(err, "%.1000s", answer.text);
-    if (gift != NULL)
+    if (answer.result != 0)
+        *err = answer.err;
+    else if (gift != NULL)
         *gift = got;
-    return 0;
+    return answer.result;
 }

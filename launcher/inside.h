@@ -5,7 +5,7 @@
  * inside can touch it.
  *
  * Ownership: the caller owns descriptors that come back. Thread: the launcher's only one, as it
- * forks. Failure: -1 with `err`.
+ * forks. Failure: -1, or what the work says, with `err`.
  */
 #ifndef LAUNCHER_INSIDE_H
 #define LAUNCHER_INSIDE_H
@@ -30,7 +30,8 @@ struct inside_gift {
     size_t count;
 };
 
-/* Runs in the child; descriptors put into `gift` are handed to the caller. */
+/* Runs in the child; descriptors put into `gift` are handed to the caller. The result is what
+ * inside_do() returns: 0, or anything else with `err`. */
 typedef int inside_work(void *context, const struct inside *inside, struct inside_gift *gift,
                         struct srt_err *err);
 

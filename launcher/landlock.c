@@ -85,8 +85,9 @@ static int allow_all(int ruleset, char *const *roots, uint64_t to_files, struct 
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
         if (allow_path(ruleset, own[i], to_files) != 0)
             return srt_err_set(err, "Landlock: %s: %s", own[i], strerror(errno));
-    for (size_t i = 0; roots[i] != NULL; i++) /* what this user cannot get at needs no right */
-        if (allow_path(ruleset, roots[i], to_files) != 0 && errno != EACCES)
+    /* What this user cannot get at, or what has gone meanwhile, needs no right. */
+    for (size_t i = 0; roots[i] != NULL; i++)
+        if (allow_path(ruleset, roots[i], to_files) != 0 && errno != EACCES && errno != ENOENT)
             return srt_err_set(err, "Landlock: %s: %s", roots[i], strerror(errno));
     for (int fd = 0; fd < 3; fd++)
         allow(ruleset, fd, to_files); /* pipes and sockets have no place, and need no right */

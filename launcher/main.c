@@ -21,6 +21,7 @@
 #include "launcher/streams.h"
 #include "launcher/supervise.h"
 #include "launcher/syscalls.h"
+#include "launcher/warden/secrets.h"
 #include "srt/attach.h"
 #include "srt/cleanup.h"
 #include "srt/must.h"
@@ -41,7 +42,11 @@
 #define SRT_VERSION "0.1.0"
 #endif
 
-enum { EXIT_FAILED = 125 };
+enum {
+    EXIT_FAILED = 125,
+    EXIT_CHANGED = -1, /* for ourselves: the tree is not as it was planned any more */
+    PLANS_MAX = 3,
+};
 
 static const char private_tmpdir[] = "/dev/shm/tmp";
 
@@ -61,6 +66,8 @@ struct launch {
     struct streams streams;
     int violations_fd;
     struct asking asking;
+    bool planned;           /* warnings have been said */
+    struct srt_err changed; /* with EXIT_CHANGED: what has */
     char **env;
     char *shell_words[4];
     char **argv;
@@ -289,7 +296,7 @@ static int build_fence(struct launch *launch)
     int result = rules_build(&launch->fence, launch->settings, &world, &launch->notes, &err);
     if (result == 0)
         result = hide_unusable(launch, &err);
-    for (size_t i = 0; i < launch->notes.warning_count; i++)
+    for (size_t i = 0; !launch->planned && i < launch->notes.warning_count; i++)
         fprintf(stderr, "srt-launch: warning: %s\n", launch->notes.warnings[i]);
     for (size_t i = 0; launch->options.verbose && i < launch->notes.detail_count; i++)
         fprintf(stderr, "srt-launch: %s\n", launch->notes.details[i]);
@@ -395,6 +402,30 @@ static int open_terminal(struct launch *launch)
     return 0;
 }
 
+/* By the tree as it is now; a plan that was made before is replaced. */
+static int plan(struct launch *launch)
+{
+    fence_plan_free(&launch->plan);
+    fence_free(&launch->fence);
+    rules_notes_free(&launch->notes);
+    environ_free(launch->env);
+    launch->env = NULL;
+    if (build_fence(launch) != 0)
+        return EXIT_FAILED;
+    launch->planned = true;
+    struct fence_view view = fence_view(&launch->fence, launch->cwd);
+    if (!view.readable && launch->options.action == OPTIONS_RUN)
+        return fail("the working directory %s is hidden by %s; change to another one", launch->cwd,
+                    view.read_setting);
+    if (is_outside_only(launch->cwd) && launch->options.action == OPTIONS_RUN)
+        return fail("the working directory %s is not in the sandbox, which has a /dev of its own; "
+                    "change to another one",
+                    launch->cwd);
+    choose_tmpdir(launch);
+    build_environment(launch);
+    return 0;
+}
+
 static int prepare(struct launch *launch)
 {
     char cwd[PATH_MAX];
@@ -414,19 +445,8 @@ static int prepare(struct launch *launch)
         return EXIT_FAILED;
     launch->gateway_program = find_gateway(launch->self);
     if (choose_way_out(launch) != 0 || check_sockets(launch) != 0 || open_violations(launch) != 0 ||
-        open_terminal(launch) != 0 || build_fence(launch) != 0)
+        open_terminal(launch) != 0 || plan(launch) != 0)
         return EXIT_FAILED;
-
-    struct fence_view view = fence_view(&launch->fence, launch->cwd);
-    if (!view.readable && launch->options.action == OPTIONS_RUN)
-        return fail("the working directory %s is hidden by %s; change to another one", launch->cwd,
-                    view.read_setting);
-    if (is_outside_only(launch->cwd) && launch->options.action == OPTIONS_RUN)
-        return fail("the working directory %s is not in the sandbox, which has a /dev of its own; "
-                    "change to another one",
-                    launch->cwd);
-    choose_tmpdir(launch);
-    build_environment(launch);
     build_argv(launch);
     launch->name = launch->options.name != NULL ? must_copy(launch->options.name)
                    : launch->settings->launch.name != NULL
@@ -642,6 +662,32 @@ static int open_way_out(const struct launch *launch, struct cell *cell, int *lis
     return 0;
 }
 
+/* Whether the warden is to hold whoever is inside to the same rules: in a mount namespace of its
+ * own making a caller's paths mean other things than the warden's. */
+static bool is_supervised(const struct launch *launch)
+{
+    return !launch->settings->allow_nested_user_namespaces;
+}
+
+static int put_up_mounts(struct launch *launch, const struct cell *cell, int socket_dir)
+{
+    struct mounts_job job = {
+        .plan = &launch->plan,
+        .tmpdir = launch->tmpdir == private_tmpdir ? private_tmpdir : NULL,
+        .socket_dir = socket_dir,
+        .names_judged = is_supervised(launch),
+        .reads_judged =
+            (syscall_options(launch) & SYSCALLS_WATCH_READS) != 0 && secrets_watch(&launch->fence),
+    };
+    struct srt_err err;
+    int result = inside_do(&cell->inside, INSIDE_MOUNTS, mounts_carry_out, &job, NULL, &err);
+    if (result == MOUNTS_CHANGED) {
+        launch->changed = err;
+        return EXIT_CHANGED;
+    }
+    return result == 0 ? 0 : fail("%s", err.text);
+}
+
 static int run_inside(struct launch *launch, struct cell *cell, struct egress *egress)
 {
     struct srt_err err;
@@ -658,15 +704,12 @@ static int run_inside(struct launch *launch, struct cell *cell, struct egress *e
         return EXIT_FAILED;
     if (launch->options.verbose)
         tell_what_is_done(launch, egress);
-    if (publish_start(&launch->options.publish, &cell->inside, &err) != 0 ||
-        streams_reopen(&launch->streams, &cell->inside, &err) != 0)
+    if (streams_reopen(&launch->streams, &cell->inside, &err) != 0)
         return fail("%s", err.text);
-    struct mounts_job mounts = {
-        .plan = &launch->plan,
-        .tmpdir = launch->tmpdir == private_tmpdir ? private_tmpdir : NULL,
-        .socket_dir = socket_dir,
-    };
-    if (inside_do(&cell->inside, INSIDE_MOUNTS, mounts_carry_out, &mounts, NULL, &err) != 0)
+    int mounted = put_up_mounts(launch, cell, socket_dir);
+    if (mounted != 0)
+        return mounted;
+    if (publish_start(&launch->options.publish, &cell->inside, &err) != 0)
         return fail("%s", err.text);
 
     mode_t mask = umask(0);
@@ -675,9 +718,7 @@ static int run_inside(struct launch *launch, struct cell *cell, struct egress *e
     struct job job = {.syscalls = syscall_options(launch),
                       .ignored_signals = launch->ignored_signals,
                       .umask = mask,
-                      /* In a mount namespace of its own making a caller's paths mean other
-                       * things than the warden's. */
-                      .supervised = !launch->settings->allow_nested_user_namespaces,
+                      .supervised = is_supervised(launch),
                       .wait = launch->options.wait,
                       .own_group = supervise_owns_terminal(),
                       .nested = launch->settings->allow_nested_user_namespaces,
@@ -728,7 +769,17 @@ static int run_inside(struct launch *launch, struct cell *cell, struct egress *e
     return status;
 }
 
-static int run(struct launch *launch)
+/* Returns when the gateway has let go of the sandbox's name, which the next try needs. */
+static void end_way_out(struct egress *egress)
+{
+    json_t *frame;
+    egress_hang_up(egress);
+    while ((frame = egress_last(egress)) != NULL)
+        json_decref(frame);
+}
+
+/* One try: nothing of it is left when it ends. */
+static int run_once(struct launch *launch)
 {
     struct srt_err err;
     if (streams_look(&launch->streams, launch->closed_streams, &err) != 0)
@@ -758,9 +809,26 @@ static int run(struct launch *launch)
     publish_close(&launch->options.publish);
     cell_kill(&cell);
     cell_wait(&cell);
+    if (status == EXIT_CHANGED)
+        end_way_out(&egress);
     egress_close(&egress);
     streams_give_back(&launch->streams);
     return status;
+}
+
+/* Others' directories come and go, in /tmp above all. Nothing has run yet, so it is begun anew. */
+static int run(struct launch *launch)
+{
+    int status = run_once(launch);
+    for (int plans = 1; status == EXIT_CHANGED && plans < PLANS_MAX; plans++) {
+        if (launch->options.verbose)
+            say("%s, so it is planned anew", launch->changed.text);
+        status = plan(launch) == 0 ? run_once(launch) : EXIT_FAILED;
+    }
+    return status != EXIT_CHANGED
+               ? status
+               : fail("%s, %d times in a row; run the command again when that has settled",
+                      launch->changed.text, PLANS_MAX);
 }
 
 /* No setting says anything about the sandbox's own /dev. */

@@ -54,11 +54,30 @@ static int open_place(const char *path)
 
 static int step_failed(const struct fence_step *step, struct srt_err *err)
 {
-    const char *why = errno == ENOENT || errno == ELOOP || errno == ENOTDIR
-                          ? "it changed while the sandbox was being built; run the command again"
-                          : strerror(errno);
-    return srt_err_set(err, "%s: %s cannot be made %s: %s", step->setting, step->path,
-                       fence_act_word(step->act), why);
+    bool changed = errno == ENOENT || errno == ELOOP || errno == ENOTDIR;
+    srt_err_set(err, "%s: %s cannot be made %s: %s", step->setting, step->path,
+                fence_act_word(step->act),
+                changed ? "it changed while the sandbox was being built" : strerror(errno));
+    return changed ? MOUNTS_CHANGED : -1;
+}
+
+/* Whether a step that failed is of a place that has gone meanwhile, which may go without its mount:
+ * it stays closed, or who makes it anew is held to the same rules. */
+static bool may_go_without(const struct mounts_job *job, const struct fence_step *step)
+{
+    if (errno != ENOENT)
+        return false;
+    switch (step->act) {
+    case FENCE_WRITABLE:
+    case FENCE_VISIBLE:
+        return true;
+    case FENCE_READONLY:
+    case FENCE_PIN:
+        return job->names_judged;
+    case FENCE_HIDDEN:
+        return job->names_judged && job->reads_judged;
+    }
+    return false;
 }
 
 /* The mounts below `path` one at a time, for trees in which the host has read-only mounts that
@@ -183,7 +202,18 @@ static int hide(const struct fence_plan *plan, size_t index, int target)
 struct source {
     int tree;
     bool in_part;
+    bool gone; /* there is nothing to take */
 };
+
+/* A directory is covered by a directory, and nothing else is; otherwise with errno. */
+static bool is_as_planned(const struct fence_step *step, int target)
+{
+    struct stat st;
+    if (fstat(target, &st) != 0)
+        return false;
+    errno = ENOTDIR;
+    return S_ISDIR(st.st_mode) == (step->type == PATH_DIR);
+}
 
 static int carry_out(const struct fence_plan *plan, size_t index, const struct source *source,
                      const struct inside *inside)
@@ -191,6 +221,9 @@ static int carry_out(const struct fence_plan *plan, size_t index, const struct s
     const struct fence_step *step = &plan->steps[index];
     autoclose int target = open_place(step->path);
     if (target < 0)
+        return -1;
+    bool covered_by_another = step->act == FENCE_HIDDEN || source->tree >= 0;
+    if (covered_by_another && !is_as_planned(step, target))
         return -1;
     if (step->act == FENCE_HIDDEN)
         return hide(plan, index, target);
@@ -371,13 +404,17 @@ int mounts_carry_out(void *context, const struct inside *inside, struct inside_g
         blanks = blanks || (step->act == FENCE_HIDDEN && step->type != PATH_DIR);
         if ((step->act != FENCE_WRITABLE && step->act != FENCE_VISIBLE) || is_not_there(step))
             continue;
-        if (take_source(step, &sources[i]) != 0)
+        if (take_source(step, &sources[i]) == 0)
+            continue;
+        sources[i].gone = may_go_without(job, step);
+        if (!sources[i].gone)
             return step_failed(step, err);
     }
     if (blanks && put_up_blanks(err) != 0)
         return -1;
     for (size_t i = 0; i < plan->count; i++)
-        if (!is_not_there(&plan->steps[i]) && carry_out(plan, i, &sources[i], inside) != 0)
+        if (!sources[i].gone && !is_not_there(&plan->steps[i]) &&
+            carry_out(plan, i, &sources[i], inside) != 0 && !may_go_without(job, &plan->steps[i]))
             return step_failed(&plan->steps[i], err);
     if (blanks && umount2(blanks_dir, DETACH) != 0)
         return srt_err_set(err, "the tmpfs for hidden files cannot be detached: %s",

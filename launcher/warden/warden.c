@@ -48,7 +48,7 @@ static _Noreturn void serve(struct ward *ward)
     }
 }
 
-/* A place that is hidden is known by the mount that hides it. */
+/* A place that is hidden is known by the mount that hides it, if it is still there. */
 static void find_masks(struct ward *ward)
 {
     const struct fence_plan *plan = ward->law->plan;
@@ -56,7 +56,8 @@ static void find_masks(struct ward *ward)
     for (size_t i = 0; i < plan->count; i++) {
         struct statx st;
         if (plan->steps[i].act == FENCE_HIDDEN &&
-            statx(AT_FDCWD, plan->steps[i].path, AT_SYMLINK_NOFOLLOW, STATX_MNT_ID, &st) == 0)
+            statx(AT_FDCWD, plan->steps[i].path, AT_SYMLINK_NOFOLLOW, STATX_MNT_ID, &st) == 0 &&
+            (st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0)
             ward->masks[ward->mask_count++] = st.stx_mnt_id;
     }
 }

@@ -348,7 +348,7 @@ class Inside(Launch):
 
     def test_proc_sys_is_read_only_whatever_is_allowed(self):
         for allowed in ("/proc", "/proc/*", "/proc/sys/**", "/*", "/p*"):
-            # /tmp is others', too: what comes and goes there is not to be built over.
+            # /tmp is others', too, whatever they leave there.
             self.filesystem.update(allowWrite=[allowed], denyWrite=["/tmp"])
             result = self.sh("for f in /proc/sys/vm/swappiness /sys/kernel/profiling; do (: >> $f) && echo OPENED $f; done;"
                              "grep -E ' (/proc/[a-z]+|/sys) ' /proc/self/mounts | grep -c ' rw,'")
@@ -1181,7 +1181,161 @@ class WayOut(Launch):
         self.assertIn(f"{path}:1:33: warning: network.allowedDomains[0]: rule `*.github.io`", result.stderr)
 
 
-both(globals(), CommandLine, Inside, Life, Terminal, WayOut)
+class Changing(FakeGateway):
+    """A gateway that attaches when the tree is planned and not mounted yet, and changes it then."""
+
+    def __init__(self, path, change):
+        self.change = change
+        self.attached = 0
+        super().__init__(path, ATTACHED)
+
+    def send(self, connection, message):
+        if message is ATTACHED:
+            self.attached += 1
+            self.change(self.attached)
+        super().send(connection, message)
+
+
+class TreeThatChanges(Launch):
+    """What somebody else does to the tree between the plan and the mounts."""
+
+    def run_while(self, change, *command, options=(), **args):
+        path = os.path.join(self.top, "g")
+        if os.path.exists(path):
+            os.unlink(path)
+        gateway = Changing(path, change)
+        self.addCleanup(gateway.close)
+        result = self.run_plain("-s", self.settings(), "--gateway", "unix:" + path, *options, "--", "/bin/sh", "-c", *command, **args)
+        return gateway, result
+
+    def place(self, *names):
+        path = os.path.join(self.top, *names)
+        os.makedirs(path, exist_ok=True)
+        self.own()
+        return path
+
+    def test_what_has_gone_needs_no_mount(self):
+        gone = os.path.join(self.work, "gone")
+        for filesystem in ({"allowWrite": [".", self.top + "/others/*"]},
+                           {"allowWrite": [self.top + "/*"]},
+                           {"allowWrite": ["gone*", "stays*"]},
+                           {"denyWrite": ["gone*"]},
+                           {"denyRead": ["gone*", "secret"]},
+                           {"denyRead": ["gone"], "allowRead": ["gone/in*"]},
+                           {"denyRead": [self.work], "allowWrite": ["gone", "stays"], "allowRead": ["stays"]},
+                           {}):
+            with self.subTest(filesystem):
+                self.filesystem = {"denyRead": [], "allowWrite": ["."], "denyWrite": [], **filesystem}
+                other = self.place("others", "one")
+                for name in ("gone/.git/hooks", "gone/inside", "gone/.claude/commands", "stays"):
+                    self.place("work", name)
+                self.write("gone-file")
+                self.write("secret")
+
+                def change(_):
+                    for path in (other, gone):
+                        shutil.rmtree(path)
+                    os.unlink(gone + "-file")
+                gateway, result = self.run_while(change, "echo ran; echo x > stays/written", cwd=self.top if "denyRead" in filesystem else None)
+                self.assertRan(result, 2 if "denyRead" in filesystem else 0)
+                self.assertEqual((result.stdout, gateway.attached), ("ran\n", 1), result.stderr)
+
+    def test_what_comes_in_its_place_is_guarded(self):
+        self.filesystem.update(denyWrite=["kept*"], denyRead=["secret*"])
+        for name in ("kept-dir/x", "repo/.git/hooks"):
+            self.place("work", name)
+        for name in ("kept", "secret", "secret-too"):
+            self.write(name)
+
+        def change(_):
+            for name in ("kept-dir", "repo"):
+                shutil.rmtree(os.path.join(self.work, name))
+            for name in ("kept", "secret", "secret-too"):
+                os.unlink(os.path.join(self.work, name))
+            self.write("secret", "SECRET\n")  # before the mounts of which none lies on it
+            self.write("repo/.git/hooks/there")
+            self.own()
+        gateway, result = self.run_while(change, "cat secret; touch kept; mkdir kept-dir; echo x > secret-too; mkdir -p new/.git/hooks repo/.git/hooks;"
+                                         "echo x > repo/.git/hooks/there; echo x > repo/.git/hooks/new; mv secret other; cat other; ls -R")
+        self.assertNotIn("SECRET", result.stdout)
+        with open(os.path.join(self.work, "repo/.git/hooks/there")) as f:
+            self.assertEqual(f.read(), "x\n")
+        self.assertEqual(sorted(os.listdir(self.work)), ["new", "repo", "secret"], result.stderr)
+        self.assertEqual(os.listdir(os.path.join(self.work, "repo/.git/hooks")), ["there"])
+        self.assertEqual(gateway.attached, 1)
+
+    def test_what_has_become_something_else_is_planned_anew(self):
+        self.filesystem["denyRead"] = ["gone"]
+        self.place("work", "gone")
+
+        def change(attached):
+            if attached == 1:
+                os.rmdir(os.path.join(self.work, "gone"))
+                self.write("gone", "SECRET\n")
+                self.own()
+        gateway, result = self.run_while(change, "echo ran; cat gone", options=["-v", "--publish", "0:80"])
+        self.assertEqual((result.returncode, result.stdout, gateway.attached), (1, "ran\n", 2), result.stderr)
+        self.assertIn("filesystem.denyRead[0]: " + self.work + "/gone cannot be made hidden: it changed while the sandbox was being built, so "
+                      "it is planned anew", result.stderr)
+        self.assertEqual(result.stderr.count("srt-launch: published"), 1, result.stderr)
+
+    def test_without_a_warden_it_is_planned_anew(self):
+        if not self.account:
+            self.skipTest("root makes no user namespaces in a sandbox")
+        self.more["allowNestedUserNamespaces"] = True
+        self.filesystem["denyWrite"] = ["kept*", "stays"]
+        self.write("kept")
+        self.write("stays")
+        gateway, result = self.run_while(lambda attached: attached == 1 and os.unlink(os.path.join(self.work, "kept")),
+                                         "echo ran; echo x > stays")
+        self.assertEqual((result.stdout, gateway.attached), ("ran\n", 2), result.stderr)
+        self.assertIn("Read-only", result.stderr)
+
+    def test_what_never_settles_is_refused(self):
+        self.filesystem["denyRead"] = ["gone"]
+        self.place("work", "gone")
+        gone = os.path.join(self.work, "gone")
+
+        def change(attached):
+            if attached % 2:
+                os.rmdir(gone)
+                self.write("gone")
+            else:
+                os.unlink(gone)
+                os.mkdir(gone)
+            self.own()
+        gateway, result = self.run_while(change, "echo ran")
+        self.assertEqual((result.returncode, result.stdout, gateway.attached), (125, "", 3), result.stderr)
+        self.assertIn("it changed while the sandbox was being built, 3 times in a row", result.stderr)
+
+    def test_a_real_gateway_takes_it_again_under_its_name(self):
+        if not hasattr(self, "gateway"):
+            self.skipTest("no gateway was built")
+        self.filesystem["denyRead"] = ["gone"]
+        self.place("work", "gone")
+        bwrap = os.path.join(self.top, "bwrap")
+        with open(bwrap, "w") as f:
+            f.write(f"#!/bin/sh\n[ -f {self.work}/gone ] || {{ rmdir {self.work}/gone; touch {self.work}/gone; }}\nexec /usr/bin/bwrap \"$@\"\n")
+        os.chmod(bwrap, 0o755)
+        self.more["bwrapPath"] = bwrap
+        config = os.path.join(self.top, "gateway.ini")
+        path = os.path.join(self.top, "g")
+        with open(config, "w") as f:
+            f.write(f"[gateway]\ncontrol = {path}\nadmin = none\naudit-log = none\n[policy p]\nallow = a.test\n")
+        self.own()
+        gateway = subprocess.Popen([self.gateway, "-c", config], stderr=subprocess.PIPE, env=self.environment(), **self.popen_args())
+        self.addCleanup(gateway.communicate)
+        self.addCleanup(gateway.terminate)
+        self.assertTrue(until(lambda: os.path.exists(path)))
+        for options in (["--gateway", "unix:" + path, "--name", "mine"], ["--gateway", "private"]):
+            os.path.isfile(os.path.join(self.work, "gone")) and os.unlink(os.path.join(self.work, "gone"))
+            self.place("work", "gone")
+            result = self.run_plain("-v", "-s", self.settings(), *options, "--", "/bin/echo", "ran")
+            self.assertEqual((result.returncode, result.stdout), (0, "ran\n"), result.stderr)
+            self.assertIn("planned anew", result.stderr)
+
+
+both(globals(), CommandLine, Inside, Life, Terminal, WayOut, TreeThatChanges)
 
 if __name__ == "__main__":
     unittest.main()
