@@ -75,8 +75,8 @@ static struct ledger *ledger_take(const char *name)
     struct ledger *ledger;
     pthread_mutex_lock(&ledgers_lock);
     LIST_FOREACH(ledger, &ledgers, link)
-    if (strcmp(ledger->name, name) == 0)
-        break;
+        if (strcmp(ledger->name, name) == 0)
+            break;
     if (ledger == NULL)
         ledger = ledger_create(name);
     ledger->users++;
@@ -225,8 +225,8 @@ static struct account *find_account(const struct quota *self, struct str subject
     const size_t bucket = bucket_of(ledger, subject);
     struct account *account;
     LIST_FOREACH(account, &ledger->buckets[bucket], link)
-    if (str_eq((struct str){account->subject, account->len}, subject))
-        return account;
+        if (str_eq((struct str){account->subject, account->len}, subject))
+            return account;
     if (ledger->count >= ACCOUNTS_MAX)
         sweep(self, now_ms);
     if (ledger->count >= ACCOUNTS_MAX)

@@ -172,8 +172,8 @@ static struct question *find_by_id(struct local *local, uint64_t id)
 {
     struct question *question;
     LIST_FOREACH(question, &local->by_id[id % BUCKETS], by_id)
-    if (question->id == id)
-        return question;
+        if (question->id == id)
+            return question;
     return NULL;
 }
 
@@ -181,8 +181,8 @@ static struct question *find_by_ticket(struct local *local, const struct srt_fil
 {
     struct question *question;
     LIST_FOREACH(question, &local->by_ticket[ticket->serial % BUCKETS], by_ticket)
-    if (question->ticket.serial == ticket->serial)
-        return question;
+        if (question->ticket.serial == ticket->serial)
+            return question;
     return NULL;
 }
 

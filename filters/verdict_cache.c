@@ -77,8 +77,8 @@ static struct entry *find(const struct verdict_cache *cache, uint64_t hash, stru
 {
     struct entry *entry;
     LIST_FOREACH(entry, &cache->chains[secret_hash_place(hash, cache->mask)], chain)
-    if (entry->hash == hash && str_eq((struct str){entry->question, entry->len}, question))
-        return entry;
+        if (entry->hash == hash && str_eq((struct str){entry->question, entry->len}, question))
+            return entry;
     return NULL;
 }
 

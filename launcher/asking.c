@@ -260,8 +260,8 @@ static void take_back(struct asking *asking, const char *id)
 {
     struct asked *asked;
     TAILQ_FOREACH(asked, &asking->queue, link)
-    if (id != NULL && strcmp(asked->id, id) == 0)
-        break;
+        if (id != NULL && strcmp(asked->id, id) == 0)
+            break;
     if (asked == NULL)
         return;
     const bool first = asked == TAILQ_FIRST(&asking->queue);

@@ -452,8 +452,7 @@ static bool make_room(struct admin *admin)
     struct admin_client *client;
     if (admin->client_count < CLIENTS_MAX)
         return true;
-    TAILQ_FOREACH(client, &admin->clients, link)
-    {
+    TAILQ_FOREACH(client, &admin->clients, link) {
         if (client->state == CLIENT_WAITING)
             continue;
         free_client(client);

@@ -38,10 +38,10 @@ struct policy *launch_share(struct launch *launch, struct policy *narrowing)
     json_free(&lists);
     launch->shares = true;
     TAILQ_FOREACH(other, &launch->server->attached, link)
-    if (has_equal_lists(launch, other)) {
-        policy_free(narrowing);
-        return policy_share(other->narrowed);
-    }
+        if (has_equal_lists(launch, other)) {
+            policy_free(narrowing);
+            return policy_share(other->narrowed);
+        }
     return narrowing;
 }
 
@@ -62,9 +62,9 @@ static bool listener_is_taken(const struct launch *launch, uint64_t cookie)
         if (launch_socket_cookie(listener_fd(gateway->listeners[i]), &own) && own == cookie)
             return true;
     TAILQ_FOREACH(other, &launch->server->attached, link)
-    for (size_t i = 0; i < other->cookie_count; i++)
-        if (other->cookies[i] == cookie)
-            return true;
+        for (size_t i = 0; i < other->cookie_count; i++)
+            if (other->cookies[i] == cookie)
+                return true;
     for (size_t i = 0; i < launch->cookie_count; i++)
         if (launch->cookies[i] == cookie)
             return true;
@@ -308,10 +308,10 @@ static void release_held(struct launches *launches)
 {
     struct launch *launch;
     TAILQ_FOREACH(launch, launches, link)
-    if (launch->held) {
-        launch->held = false;
-        launch_watch(launch);
-    }
+        if (launch->held) {
+            launch->held = false;
+            launch_watch(launch);
+        }
 }
 
 static void on_pause_over(struct ev_loop *loop, ev_timer *timer, int events)

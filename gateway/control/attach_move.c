@@ -20,8 +20,8 @@ static bool is_updating(const struct attach_server *server)
 {
     const struct launch *launch;
     TAILQ_FOREACH(launch, &server->attached, link)
-    if (launch->state == LAUNCH_UPDATING)
-        return true;
+        if (launch->state == LAUNCH_UPDATING)
+            return true;
     return false;
 }
 
@@ -52,9 +52,9 @@ void attach_freeze(struct attach_server *server, void (*frozen)(void *arg), void
     if (server->listener != NULL)
         ev_io_stop(server->gateway->loop, &server->acceptable);
     TAILQ_FOREACH(launch, &server->waiting, link)
-    stop_watching(server, launch);
+        stop_watching(server, launch);
     TAILQ_FOREACH(launch, &server->attached, link)
-    stop_watching(server, launch);
+        stop_watching(server, launch);
     launch_check_frozen(server);
 }
 
@@ -196,9 +196,9 @@ bool attach_send(struct attach_server *server, struct channel *channel)
     bool sent = true;
     server->given = true;
     TAILQ_FOREACH(launch, &server->waiting, link)
-    sent = sent && (!is_to_move(launch) || send_launch(launch, channel));
+        sent = sent && (!is_to_move(launch) || send_launch(launch, channel));
     TAILQ_FOREACH(launch, &server->attached, link)
-    sent = sent && (!is_to_move(launch) || send_launch(launch, channel));
+        sent = sent && (!is_to_move(launch) || send_launch(launch, channel));
     return sent;
 }
 
@@ -329,8 +329,7 @@ void attach_retire(struct attach_server *server)
         launch_close(launch);
         launch_free(launch);
     }
-    TAILQ_FOREACH(launch, &server->attached, link)
-    {
+    TAILQ_FOREACH(launch, &server->attached, link) {
         if (!is_to_move(launch))
             continue;
         if (launch->out.len > launch->given)
@@ -348,8 +347,8 @@ static struct launch *find_moved(struct attach_server *server, const char *sandb
 {
     struct launch *launch;
     TAILQ_FOREACH(launch, &server->attached, link)
-    if (launch->state == LAUNCH_MOVED && strcmp(launch->name, sandbox) == 0)
-        return launch;
+        if (launch->state == LAUNCH_MOVED && strcmp(launch->name, sandbox) == 0)
+            return launch;
     return NULL;
 }
 

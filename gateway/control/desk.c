@@ -493,8 +493,7 @@ void desk_retire(struct desk *desk)
 void desk_write_pending(const struct desk *desk, struct json *out)
 {
     const struct inquiry *inquiry;
-    TAILQ_FOREACH(inquiry, &desk->inquiries, link)
-    {
+    TAILQ_FOREACH(inquiry, &desk->inquiries, link) {
         json_object_open(out, NULL);
         inquiry_put(inquiry, out);
         json_object_close(out);

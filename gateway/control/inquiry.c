@@ -89,7 +89,7 @@ unsigned inquiry_missing(const struct inquiry *inquiry)
     const struct waiter *waiter;
     unsigned missing = 0;
     TAILQ_FOREACH(waiter, &inquiry->waiters, link)
-    missing |= waiter->missing;
+        missing |= waiter->missing;
     return missing;
 }
 

@@ -165,8 +165,8 @@ struct launch *launch_find(struct attach_server *server, const char *name)
 {
     struct launch *launch;
     TAILQ_FOREACH(launch, &server->attached, link)
-    if (strcmp(launch->name, name) == 0)
-        return launch;
+        if (strcmp(launch->name, name) == 0)
+            return launch;
     return NULL;
 }
 
@@ -353,9 +353,9 @@ static bool make_room_for(struct launch *launch, size_t bytes)
     while (server->in_bytes + bytes > WAITING_BYTES_MAX) {
         struct launch *heaviest = launch, *other;
         TAILQ_FOREACH(other, &server->waiting, link)
-        heaviest = heavier(heaviest, other);
+            heaviest = heavier(heaviest, other);
         TAILQ_FOREACH(other, &server->attached, link)
-        heaviest = heavier(heaviest, other);
+            heaviest = heavier(heaviest, other);
         (void)launch_give_up(heaviest, "too much is being sent to the gateway at once");
         if (heaviest == launch)
             return false;

@@ -63,8 +63,8 @@ static void hear_answer(struct predecessor *predecessor, struct channel_message 
 {
     struct inquiry *inquiry;
     STAILQ_FOREACH(inquiry, &predecessor->inquiries, link)
-    if (inquiry->serial == channel_number(message, "serial"))
-        break;
+        if (inquiry->serial == channel_number(message, "serial"))
+            break;
     if (inquiry != NULL)
         answer_inquiry(predecessor, inquiry, message);
 }
@@ -104,8 +104,7 @@ void predecessors_tell(struct predecessors *predecessors, const char *what)
     const struct predecessor *predecessor;
     if (predecessors == NULL)
         return;
-    LIST_FOREACH(predecessor, &predecessors->list, link)
-    {
+    LIST_FOREACH(predecessor, &predecessors->list, link) {
         struct json message = channel_compose(what);
         json_number(&message, "generation", (int64_t)predecessors->gateway->snapshot->generation);
         (void)tell(predecessor, &message, NULL, 0);
@@ -117,8 +116,7 @@ void predecessors_detach(struct predecessors *predecessors, const char *sandbox)
     const struct predecessor *predecessor;
     if (predecessors == NULL)
         return;
-    LIST_FOREACH(predecessor, &predecessors->list, link)
-    {
+    LIST_FOREACH(predecessor, &predecessors->list, link) {
         struct json message = channel_compose("detach");
         json_text(&message, "sandbox", str_of(sandbox));
         (void)tell(predecessor, &message, NULL, 0);
@@ -144,8 +142,7 @@ unsigned predecessors_ask(struct predecessors *predecessors,
     unsigned asked = 0;
     if (predecessors == NULL)
         return 0;
-    LIST_FOREACH(predecessor, &predecessors->list, link)
-    {
+    LIST_FOREACH(predecessor, &predecessors->list, link) {
         const int64_t serial = ++predecessors->serial;
         if (!ask(predecessor, question, serial))
             continue;
@@ -193,7 +190,7 @@ size_t predecessors_count(const struct predecessors *predecessors)
     if (predecessors == NULL)
         return 0;
     LIST_FOREACH(predecessor, &predecessors->list, link)
-    count++;
+        count++;
     return count;
 }
 
@@ -201,8 +198,7 @@ bool predecessors_send(const struct predecessors *predecessors, struct channel *
 {
     const struct predecessor *predecessor;
     bool sent = true;
-    LIST_FOREACH(predecessor, &predecessors->list, link)
-    {
+    LIST_FOREACH(predecessor, &predecessors->list, link) {
         struct json message = channel_compose("predecessor");
         const int fd = channel_fd(predecessor->channel);
         sent = channel_send(successor, &message, &fd, 1, CHANNEL_PATIENCE_MS) && sent;

@@ -82,8 +82,8 @@ struct budget *budgets_find(struct budgets *budgets, const char *name)
 {
     struct budget *budget;
     SLIST_FOREACH(budget, budgets, link)
-    if (strcmp(budget->name, name) == 0)
-        return budget;
+        if (strcmp(budget->name, name) == 0)
+            return budget;
     budget = must(calloc(1, sizeof(*budget)));
     budget->name = must_copy(name);
     SLIST_INSERT_HEAD(budgets, budget, link);

@@ -137,8 +137,8 @@ static struct session *find_waiting(struct worker *worker, uint64_t ticket)
 {
     struct session *session;
     TAILQ_FOREACH(session, &worker->waiting, waiting_link)
-    if (session->ticket >= ticket)
-        return session->ticket == ticket ? session : NULL;
+        if (session->ticket >= ticket)
+            return session->ticket == ticket ? session : NULL;
     return NULL;
 }
 
@@ -164,8 +164,8 @@ static bool is_saying_something(const struct worker *worker)
 {
     const struct session *session;
     LIST_FOREACH(session, &worker->sessions, link)
-    if (stream_is_sending(&session->client) || session->step == STEP_REFUSE)
-        return true;
+        if (stream_is_sending(&session->client) || session->step == STEP_REFUSE)
+            return true;
     return false;
 }
 
@@ -204,8 +204,7 @@ static void name_doors(struct worker *worker, struct listener *const *listeners)
 {
     const struct gateway_config *config = worker->tenure->snapshot->config;
     struct door *door;
-    LIST_FOREACH(door, &worker->doors, link)
-    {
+    LIST_FOREACH(door, &worker->doors, link) {
         for (size_t i = 0; door->sandbox == NULL && i < config->listen_count; i++) {
             if (listeners[i] != door->listener)
                 continue;
@@ -220,8 +219,8 @@ static struct door *find_door(const struct worker *worker, const struct listener
 {
     struct door *door;
     LIST_FOREACH(door, &worker->doors, link)
-    if (door->listener == listener)
-        return door;
+        if (door->listener == listener)
+            return door;
     return NULL;
 }
 

@@ -27,7 +27,7 @@ static void pause_accepting(struct worker *worker, int error)
 {
     struct door *door;
     LIST_FOREACH(door, &worker->doors, link)
-    ev_io_stop(worker->loop, &door->readable);
+        ev_io_stop(worker->loop, &door->readable);
     if (ev_is_active(&worker->accept_pause))
         return;
     double pause = worker->accept_pause_s * 2;
@@ -45,8 +45,8 @@ void doors_resume(struct worker *worker)
 {
     struct door *door;
     LIST_FOREACH(door, &worker->doors, link)
-    if (door->listener != NULL && !door->shut)
-        ev_io_start(worker->loop, &door->readable);
+        if (door->listener != NULL && !door->shut)
+            ev_io_start(worker->loop, &door->readable);
 }
 
 /* A launcher has made its listener one that cannot be accepted from. Who connects there is refused

@@ -142,8 +142,8 @@ static void post_answer(const struct srt_filter_ticket *ticket, enum srt_filter_
     /* The lock keeps the worker's mailbox in being for the call. */
     pthread_mutex_lock(&all_lock);
     LIST_FOREACH(waits, &all_waits, link)
-    if (waits->number == ticket->worker)
-        break;
+        if (waits->number == ticket->worker)
+            break;
     if (waits != NULL)
         mailbox_post(&waits->worker->mailbox, &answer->mail);
     pthread_mutex_unlock(&all_lock);
@@ -157,8 +157,8 @@ static struct srt_filter_watch *begin_watch(unsigned worker, void (*on_event)(vo
     struct filter_waits *waits;
     pthread_mutex_lock(&all_lock);
     LIST_FOREACH(waits, &all_waits, link)
-    if (waits->worker->index == worker)
-        break;
+        if (waits->worker->index == worker)
+            break;
     pthread_mutex_unlock(&all_lock);
     return waits != NULL ? watch_begin(waits->worker, on_event, arg) : NULL;
 }

@@ -412,7 +412,7 @@ static bool run_retire(struct errand *errand)
     struct door *door;
     worker->retiring = true;
     LIST_FOREACH(door, &worker->doors, link)
-    door_retire(door);
+        door_retire(door);
     return true;
 }
 
@@ -473,10 +473,9 @@ static bool run_tunnels(struct errand *errand)
     const struct session *session;
     size_t count = 0;
     LIST_FOREACH(session, &errand->worker->sessions, link)
-    count += session_is_tunnel(session);
+        count += session_is_tunnel(session);
     struct tunnel_info *list = must(calloc(count + 1, sizeof(*list)));
-    LIST_FOREACH(session, &errand->worker->sessions, link)
-    {
+    LIST_FOREACH(session, &errand->worker->sessions, link) {
         char host[NAME_MAX_LEN + 1], addr[ADDR_TEXT_MAX];
         struct tunnel_info *info = &list[errand->count];
         if (!session_is_tunnel(session))
@@ -542,7 +541,7 @@ static bool run_cut(struct errand *errand)
 {
     const struct session *session;
     LIST_FOREACH(session, &errand->worker->sessions, link)
-    errand->found |= has_id(session, errand->id);
+        errand->found |= has_id(session, errand->id);
     worker_cut(errand->worker, CLOSE_CUT, has_id, errand->id);
     return true;
 }
