@@ -85,7 +85,7 @@ struct config_policy {
     struct config_list inherit; /* policy names */
     bool report;
     enum config_default fallback;
-    bool operators_only; /* of what it asks: a launcher may not answer */
+    bool operators_only;            /* of what it asks: a launcher may not answer */
     struct config_list allow, deny; /* file order within each; -file lists in place of their key */
     bool private_addresses;         /* true = allow */
     struct config_list deny_addresses, allow_addresses;

@@ -15,7 +15,7 @@
 enum { ADDR_TEXT_MAX = INET6_ADDRSTRLEN };
 
 struct addr {
-    uint8_t family; /* 4 or 6 */
+    uint8_t family;    /* 4 or 6 */
     uint8_t bytes[16]; /* network order; the first 4 for IPv4, the rest zero */
 };
 
@@ -29,8 +29,9 @@ struct addr addr_of_v4(const uint8_t bytes[4]);
 struct addr addr_of_v6(const uint8_t bytes[16]);
 
 /*
- * IPv4: exactly four decimal numbers without leading zeros; IPv6: RFC 4291 2.2, no zone, no brackets.
- * An IPv4-mapped IPv6 address (::ffff:a.b.c.d) becomes the IPv4 address: the kernel dials that.
+ * IPv4: exactly four decimal numbers without leading zeros; IPv6: RFC 4291 2.2, no zone, no
+ * brackets. An IPv4-mapped IPv6 address (::ffff:a.b.c.d) becomes the IPv4 address: the kernel dials
+ * that.
  */
 bool addr_parse(struct addr *out, struct str text);
 

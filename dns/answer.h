@@ -2,8 +2,8 @@
  * What one DNS message says about one question.
  *
  * The message comes from a name server, which may pass on what an attacker's server made: lengths,
- * counts and compression are bounded here, and an address counts only if a chain of CNAMEs leads to it
- * from the name that was asked.
+ * counts and compression are bounded here, and an address counts only if a chain of CNAMEs leads to
+ * it from the name that was asked.
  *
  * Ownership: a plain value. Thread: any. Failure: ANSWER_FAILURE, never a part of an answer.
  */
@@ -20,8 +20,8 @@ enum answer_status {
 
 struct answer {
     enum answer_status status;
-    uint32_t ttl_s; /* the least along the chain */
-    uint32_t count; /* at least 1 if OK */
+    uint32_t ttl_s;                        /* the least along the chain */
+    uint32_t count;                        /* at least 1 if OK */
     struct addr addrs[RESOLVER_MAX_ADDRS]; /* in the order received */
 };
 

@@ -1,9 +1,9 @@
 /*
  * A hosts file (hosts(5)) as a table from names to addresses, re-read when it changes.
  *
- * Lines and words that are not an address or a host name are passed over, as the C library does: the
- * file belongs to the system. If the file becomes unreadable or too large while running, the last good
- * table stays in force.
+ * Lines and words that are not an address or a host name are passed over, as the C library does:
+ * the file belongs to the system. If the file becomes unreadable or too large while running, the
+ * last good table stays in force.
  *
  * Ownership: the creator's. Thread: one. Failure: NULL with `err` where there is one.
  */

@@ -52,7 +52,8 @@ static inline bool name_eq(const struct name *a, const struct name *b)
     return str_eq(name_str(a), name_str(b));
 }
 
-/* For tsearch() and the like: both point to a struct name. A total order, not the alphabetical one. */
+/* For tsearch() and the like: both point to a struct name. A total order, not the alphabetical one.
+ */
 int name_compare(const void *a, const void *b);
 
 /* At any depth below `apex`, on a label boundary; never equal to it. */

@@ -7,12 +7,12 @@
  * whatever the servers do. `localhost` names (RFC 6761) are the loopback addresses without a query.
  * It decides nothing about addresses: the guard does.
  *
- * Which half suffices: with addresses of one family at hand the other is waited for only a moment, and
- * its failure does not matter. Without any, a failure of either is a failure of the whole: "there is no
- * such name" needs the word of both.
+ * Which half suffices: with addresses of one family at hand the other is waited for only a moment,
+ * and its failure does not matter. Without any, a failure of either is a failure of the whole:
+ * "there is no such name" needs the word of both.
  *
- * The hosts file and, for "system", /etc/resolv.conf are looked at again when a question comes, a few
- * times a second at most; a change counts from the next question on.
+ * The hosts file and, for "system", /etc/resolv.conf are looked at again when a question comes, a
+ * few times a second at most; a change counts from the next question on.
  */
 #ifndef DNS_RESOLVER_H
 #define DNS_RESOLVER_H
@@ -27,15 +27,15 @@ struct resolver_query;
 
 enum { RESOLVER_MAX_ADDRS = 64 };
 
-/* A question ends within timeout_ms * tries * servers and within RESOLVER_MAX_WAIT_MS, unless a single
- * timeout_ms is longer. */
+/* A question ends within timeout_ms * tries * servers and within RESOLVER_MAX_WAIT_MS, unless a
+ * single timeout_ms is longer. */
 enum { RESOLVER_MAX_WAIT_MS = 10000, RESOLVER_MAX_TIMEOUT_MS = 60000, RESOLVER_MAX_TRIES = 10 };
 
 struct resolver_config {
     const char *servers;    /* "system", or a list of IPv4[:port] / [IPv6]:port, comma separated */
     const char *hosts_file; /* path, or NULL for none */
     uint32_t timeout_ms;    /* one try */
-    uint32_t tries; /* rounds over all servers */
+    uint32_t tries;         /* rounds over all servers */
     uint32_t cache_entries; /* 0 = no cache */
     uint32_t min_ttl_s, max_ttl_s, negative_ttl_s;
 };
@@ -53,8 +53,8 @@ struct resolve_answer {
     struct addr addrs[RESOLVER_MAX_ADDRS]; /* in the order received, AAAA and A in turn */
 };
 
-/* Called on the loop's thread, never from within resolver_start(). `answer` is valid only during the
- * call, which may start and cancel queries but not destroy the resolver. */
+/* Called on the loop's thread, never from within resolver_start(). `answer` is valid only during
+ * the call, which may start and cancel queries but not destroy the resolver. */
 typedef void resolver_done_fn(void *arg, const struct resolve_answer *answer);
 
 /* NULL and `err` on faults of the configuration or lack of resources. Owned by the caller. */
@@ -63,9 +63,9 @@ struct resolver *resolver_create(struct ev_loop *loop, const struct resolver_con
 /* Outstanding queries are dropped without a call, and their pointers are dead. NULL is allowed. */
 void resolver_destroy(struct resolver *resolver);
 
-/* If the answer is at hand (cache, hosts file, localhost, or no room for one more question) it is written to `answer` and NULL is
- * returned. Otherwise a query is returned that ends in exactly one call of `done`, unless cancelled
- * before; after either the pointer is dead. */
+/* If the answer is at hand (cache, hosts file, localhost, or no room for one more question) it is
+ * written to `answer` and NULL is returned. Otherwise a query is returned that ends in exactly one
+ * call of `done`, unless cancelled before; after either the pointer is dead. */
 struct resolver_query *resolver_start(struct resolver *resolver, const struct name *name,
                                       struct resolve_answer *answer, resolver_done_fn *done,
                                       void *arg);

@@ -10,7 +10,7 @@
 #include "dns/name.h"
 
 struct target {
-    bool is_addr; /* selects `addr`; otherwise `name` */
+    bool is_addr;  /* selects `addr`; otherwise `name` */
     uint16_t port; /* host order, 1-65535 */
     struct addr addr;
     struct name name;
@@ -18,8 +18,8 @@ struct target {
 
 enum { TARGET_TEXT_MAX = NAME_MAX_LEN + 8 + 2 };
 
-/* HOST:PORT, [IPv6]:PORT (RFC 9110 9.3.6: the port is not optional). No userinfo, no zone. Ports are
- * 1-65535 in plain digits. `*why` (may be NULL) gets a phrase on failure. */
+/* HOST:PORT, [IPv6]:PORT (RFC 9110 9.3.6: the port is not optional). No userinfo, no zone. Ports
+ * are 1-65535 in plain digits. `*why` (may be NULL) gets a phrase on failure. */
 bool target_parse(struct target *out, struct str authority, const char **why);
 
 /* The same where the port may be missing (absolute-form requests). */

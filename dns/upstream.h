@@ -1,13 +1,13 @@
 /*
  * The name servers: one question goes out, one reply comes back, whatever happens on the way.
  *
- * A thin owner of c-ares (1.18: not thread-safe, no cancel of a single query, callbacks from within any
- * call, servers fixed while a query is out). Each set of servers, and each order of them, is a channel
- * of its own; a channel that is no longer current finishes what it was asked and goes.
+ * A thin owner of c-ares (1.18: not thread-safe, no cancel of a single query, callbacks from within
+ * any call, servers fixed while a query is out). Each set of servers, and each order of them, is a
+ * channel of its own; a channel that is no longer current finishes what it was asked and goes.
  *
- * c-ares asks the servers in turn, over UDP, and over TCP at the same port after truncation. A round
- * over all servers takes `timeout_ms`, the next ones twice as long each; a late reply still counts. A
- * server that answers after others have kept silent is asked first from then on.
+ * c-ares asks the servers in turn, over UDP, and over TCP at the same port after truncation. A
+ * round over all servers takes `timeout_ms`, the next ones twice as long each; a late reply still
+ * counts. A server that answers after others have kept silent is asked first from then on.
  *
  * Ownership: the creator's. Thread: that of the loop. Failure: in the reply.
  */
@@ -35,13 +35,13 @@ struct upstream_servers {
 
 enum upstream_status {
     UPSTREAM_REPLY = 0, /* a message with the question that was asked; its code may be an error */
-    UPSTREAM_NEVER, /* a name that no name server is asked for (.onion, RFC 7686) */
+    UPSTREAM_NEVER,     /* a name that no name server is asked for (.onion, RFC 7686) */
     UPSTREAM_TIMEOUT,
     UPSTREAM_FAILURE, /* every server refused, failed or could not be reached */
 };
 
-/* May be called from within upstream_ask(). `message` is valid only during the call. Must not destroy
- * the upstream. */
+/* May be called from within upstream_ask(). `message` is valid only during the call. Must not
+ * destroy the upstream. */
 typedef void upstream_done_fn(void *arg, enum upstream_status status, const uint8_t *message,
                               size_t len);
 

@@ -1,12 +1,14 @@
 /*
- * Every way a request can end, in one table: the word in the audit log and metrics, the HTTP status,
- * the SOCKS5 reply code, and whether it is the policy's "no" (docs/answers.md is made from it).
+ * Every way a request can end, in one table: the word in the audit log and metrics, the HTTP
+ * status, the SOCKS5 reply code, and whether it is the policy's "no" (docs/answers.md is made from
+ * it).
  */
 #ifndef FILTERS_OUTCOME_H
 #define FILTERS_OUTCOME_H
 
 #include <stdbool.h>
 
+/* clang-format off */
 /*  name               word                 HTTP SOCKS policy  RFC 9209 error type */
 #define OUTCOMES(X)                                                                                \
     X(ALLOWED,             NULL,                  200, 0, false, NULL)                             \
@@ -36,19 +38,20 @@
     X(DRAINING,            "draining",            503, 1, false, "proxy_internal_response")        \
     X(OVERLOAD,            "overload",            503, 1, false, "proxy_internal_response")        \
     X(AUDIT_FAILURE,       "audit-failure",       503, 1, false, "proxy_internal_error")
+/* clang-format on */
 
 enum outcome {
 #define X(name, word, http, socks, policy, type) OUTCOME_##name,
     OUTCOMES(X)
 #undef X
-    OUTCOME_COUNT
+        OUTCOME_COUNT
 };
 
 struct outcome_row {
     const char *word; /* NULL for ALLOWED */
     int http_status;
     int socks_reply;
-    bool policy;            /* "blocked" in the body, X-Proxy-Error on HTTP */
+    bool policy;             /* "blocked" in the body, X-Proxy-Error on HTTP */
     const char *proxy_error; /* RFC 9209 2.3 */
 };
 

@@ -90,9 +90,9 @@ static const struct rule_origin *ini_origin(struct policy *policy, const struct 
     autofree char *prefix = must_format("%s:", section ? of->name : base_name(file));
     struct origin *origin;
     SLIST_FOREACH(origin, &policy->origins, next)
-    if (origin->shown.inherited == inherited && strcmp(origin->shown.file, file) == 0 &&
-        strcmp(origin->shown.prefix, prefix) == 0)
-        return &origin->shown;
+        if (origin->shown.inherited == inherited && strcmp(origin->shown.file, file) == 0 &&
+            strcmp(origin->shown.prefix, prefix) == 0)
+            return &origin->shown;
     return &add_origin(policy, steal_ptr(prefix), "", file, inherited)->shown;
 }
 

@@ -10,8 +10,8 @@
 
 #include <time.h>
 
-/* `started` on CLOCK_REALTIME_COARSE, before the command ran. False when the roots were too large to
- * search. */
+/* `started` on CLOCK_REALTIME_COARSE, before the command ran. False when the roots were too large
+ * to search. */
 bool afterwards_report(const struct fence *fence, struct timespec started,
                        struct violations *violations);
 

@@ -79,8 +79,8 @@ static enum step judge_hello(struct session *s, const struct hello *hello)
     const struct question question = standing_question(s);
     s->request.first_bytes = FIRST_HELLO;
     if (hello->has_name && !hello->name_is_valid)
-        return end_tunnel(s, OUTCOME_SNI_MISMATCH, "the server name in the TLS hello is no host name",
-                          true);
+        return end_tunnel(s, OUTCOME_SNI_MISMATCH,
+                          "the server name in the TLS hello is no host name", true);
     if (hello->has_name) {
         free(s->request.sni);
         s->request.sni = request_copy_text(name_str(&hello->name));

@@ -1,7 +1,8 @@
 /*
  * What a worker's loop looks after for filters: the watches of srt/filter.h, on libev.
  *
- * What a module answers from within a watch is taken up right after it, not in the loop's next turn.
+ * What a module answers from within a watch is taken up right after it, not in the loop's next
+ * turn.
  *
  * Ownership: the module's that began it. Thread: the worker's, or any before it has begun and after
  * it has ended; watch_begin() is where the worker is found by its number.

@@ -1,6 +1,7 @@
 /*
  * Scope attributes for straight-line code: what a variable owns is released when its scope ends,
- * unless it was handed on with steal_ptr() or steal_fd(). Evented code has destroy functions instead.
+ * unless it was handed on with steal_ptr() or steal_fd(). Evented code has destroy functions
+ * instead.
  */
 #ifndef SRT_CLEANUP_H
 #define SRT_CLEANUP_H
@@ -37,11 +38,11 @@ static inline int steal_fd(int *fd)
     return taken;
 }
 
-#define steal_ptr(variable)                                                                        \
-    ({                                                                                             \
-        __typeof__(variable) taken_ = (variable);                                                  \
-        (variable) = NULL;                                                                         \
-        taken_;                                                                                    \
+#define steal_ptr(variable)                       \
+    ({                                            \
+        __typeof__(variable) taken_ = (variable); \
+        (variable) = NULL;                        \
+        taken_;                                   \
     })
 
 #endif

@@ -17,7 +17,7 @@ struct srt_err {
 
 /* Fills `err` (which may be NULL) and returns -1, so that `return srt_err_set(...)` reads well. */
 __attribute__((format(printf, 2, 3))) static inline int srt_err_set(struct srt_err *err,
-                                                                     const char *format, ...)
+                                                                    const char *format, ...)
 {
     if (err != NULL) {
         va_list args;

@@ -8,7 +8,8 @@
  *
  *     [filter hours]                       ; one configured filter ("rule") of the module
  *     module = /usr/lib/srt/office-hours.so
- *     open   = 08:00-18:00                 ; every key but `module`, `timeout` and `fail` is its own
+ *     open   = 08:00-18:00                 ; every key but `module`, `timeout` and `fail` is its
+ * own
  *
  * Lifecycle.  create() once for each [filter] section of a configuration, on the control thread
  * (`srt-gateway check` and `explain` do so too), and where it refused a key, again without that
@@ -26,8 +27,8 @@
  *
  * Ownership.  Everything reached through a srt_filter_request is borrowed and dies with the call.
  *
- * Failure.  Fail closed: a verdict outside the enum, or none in time, is SRT_FILTER_ERROR; a late or
- * a second answer finds nothing, and a section that create() refuses is a fault of the
+ * Failure.  Fail closed: a verdict outside the enum, or none in time, is SRT_FILTER_ERROR; a late
+ * or a second answer finds nothing, and a section that create() refuses is a fault of the
  * configuration. A module that crashes takes the gateway with it.
  *
  * Compatibility.  Structs only grow at their end and say their size first, as the gateway that
@@ -79,10 +80,11 @@ struct srt_filter_request {
     struct srt_filter_text method, path; /* path with its query */
     const struct srt_filter_field *fields;
     size_t field_count;
-    int64_t body_len; /* of a visible request; -1: chunked, or not visible */
-    int64_t now_ms;   /* since the epoch */
+    int64_t body_len;    /* of a visible request; -1: chunked, or not visible */
+    int64_t now_ms;      /* since the epoch */
     uint64_t timeout_ms; /* how long a PENDING is waited for */
-    int asks; /* the rules do not allow it yet: an operator will be asked when no filter denies it */
+    int asks; /* the rules do not allow it yet: an operator will be asked when no filter denies it
+               */
 };
 
 enum srt_filter_verdict {
@@ -148,8 +150,9 @@ struct srt_filter_host {
     /* A line among the gateway's messages, with the filter's name before it. */
     void (*log)(const char *filter, const char *text);
     /* A watch in that worker, for a module that does not want a thread of its own: from enter() on,
-     * to be ended before leave() returns. `on_event` is called on the worker's thread, from its loop
-     * and from nowhere else; it may end the watch. The functions below are for the same thread. */
+     * to be ended before leave() returns. `on_event` is called on the worker's thread, from its
+     * loop and from nowhere else; it may end the watch. The functions below are for the same
+     * thread. */
     struct srt_filter_watch *(*watch_begin)(unsigned worker,
                                             void (*on_event)(void *arg, unsigned events),
                                             void *arg);
@@ -158,8 +161,8 @@ struct srt_filter_host {
     /* One SRT_FILTER_TIME after so long, instead of an earlier one; negative: none. */
     void (*watch_time)(struct srt_filter_watch *watch, int64_t after_ms);
     void (*watch_end)(struct srt_filter_watch *watch);
-    /* One word about how the filter stands in a worker, for status and metrics: a constant, or NULL.
-     * `name` is create()'s own. Any thread. */
+    /* One word about how the filter stands in a worker, for status and metrics: a constant, or
+     * NULL. `name` is create()'s own. Any thread. */
     void (*set_state)(const struct srt_filter_host *host, const char *name, unsigned worker,
                       const char *state);
 };
