@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -16,6 +17,7 @@ enum {
     ACCEPT_TURN = 16,      /* connections before others get their turn */
     OVERFLOW = 256,        /* beyond max-connections so many are told so; more are closed at once */
     SANDBOX_OVERFLOW = 16, /* the same beyond max-sandbox-connections */
+    QUEUED_BEHIND = 2,     /* so many others: long enough to have sent something */
 };
 
 #define PAUSE_FIRST_S 0.05
@@ -146,8 +148,16 @@ static enum outcome capacity_for(const struct door *door, bool *at_once)
     return capacity_now(door, at_once);
 }
 
+/* accept4() makes a whole socket before it finds that there is nobody to give it to: ten times as
+ * dear as to ask. */
+static bool somebody_waits(const struct door *door)
+{
+    struct pollfd listener = {.fd = listener_fd(door->listener), .events = POLLIN};
+    return poll(&listener, 1, 0) != 0;
+}
+
 /* False: no more for now. */
-static bool accept_one(struct door *door)
+static bool accept_one(struct door *door, bool has_queued)
 {
     struct worker *worker = door->worker;
     struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
@@ -164,7 +174,7 @@ static bool accept_one(struct door *door)
     if (at_once)
         close(fd);
     else
-        session_create(door, fd, (const struct sockaddr *)&peer, capacity);
+        session_create(door, fd, (const struct sockaddr *)&peer, capacity, has_queued);
     return true;
 }
 
@@ -176,8 +186,9 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int revents)
         pause_accepting(door->worker, ENOMEM);
         return;
     }
-    for (int turn = 0; turn < ACCEPT_TURN && accept_one(door); turn++)
-        ;
+    for (int turn = 0; turn < ACCEPT_TURN && somebody_waits(door); turn++)
+        if (!accept_one(door, turn >= QUEUED_BEHIND))
+            break;
     end_accepting(door);
 }
 

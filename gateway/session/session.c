@@ -222,7 +222,8 @@ static void read_peer(struct session *s, const struct sockaddr *addr)
     s->peer.pid = s->peer.has_uid ? cred.pid : 0;
 }
 
-void session_create(struct door *door, int fd, const struct sockaddr *peer, enum outcome at_door)
+void session_create(struct door *door, int fd, const struct sockaddr *peer, enum outcome at_door,
+                    bool has_queued)
 {
     struct worker *worker = door->worker;
     struct session *s = slab_take(&worker->session_room);
@@ -237,6 +238,7 @@ void session_create(struct door *door, int fd, const struct sockaddr *peer, enum
     LIST_INSERT_HEAD(&worker->sessions, s, link);
     request_reset(&s->request);
     stream_init(&s->client, fd);
+    s->client.readable = has_queued;
     s->upstream.fd = -1;
     ev_io_init(&s->client_io, on_client, fd, 0);
     ev_io_init(&s->upstream_io, on_upstream, -1, 0);

@@ -117,8 +117,10 @@ static inline double session_now(const struct session *session)
 }
 
 /* Takes `fd` over, with a connection of `peer` that was accepted at `door`. `at_door` not ALLOWED:
- * its first request is refused so. */
-void session_create(struct door *door, int fd, const struct sockaddr *peer, enum outcome at_door);
+ * its first request is refused so. `has_queued`: long enough that its request is probably here, and
+ * is read before the loop is asked. */
+void session_create(struct door *door, int fd, const struct sockaddr *peer, enum outcome at_door,
+                    bool has_queued);
 /* Something has happened: let the steps act. */
 void session_run(struct session *session);
 /* Ends it now; an admitted request gets its close record. */

@@ -14,7 +14,7 @@
 #define LOOK_S 0.1
 #define FRESH_S 0.01
 
-enum { DISCARD = 16 << 10, DISCARD_TURNS = 8, FRESH_MAX = 16 };
+enum { DISCARD = 16 << 10, DISCARD_TURNS = 8, FRESH_MAX = 64 };
 
 struct farewell {
     LIST_ENTRY(farewell) link;

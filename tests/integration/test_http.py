@@ -3,6 +3,7 @@
 import hashlib
 import os
 import select
+import signal
 import socket
 import threading
 
@@ -886,6 +887,21 @@ class Limits(HttpCase):
         # Who was refused and is gone may hold a place until the worker that refused looks again.
         while (answer := self.gw.refused_connect(self.good.authority)).status != 200:
             self.assert_refused(answer, 503, "overload")
+
+    def test_who_queued_for_a_busy_worker_is_served_whatever_was_sent_meanwhile(self):
+        """More than are accepted in one turn: some have sent all of it and more, some a part, some nothing."""
+        self.lab(workers=1)
+        ask = "CONNECT evil.test:443 HTTP/1.1\r\nHost: evil.test:443\r\n\r\n"
+        sent = [ask + "for the tunnel", ask[:30], ""] * 14
+        self.gw.send_signal(signal.SIGSTOP)
+        clients = [self.gw.client() for _ in sent]
+        for client, start in zip(clients, sent):
+            client.send(start)
+        self.gw.send_signal(signal.SIGCONT)
+        for client, start in reversed(list(zip(clients, sent))):
+            client.send(ask[len(start):])
+            self.assert_refused(client.response("CONNECT"), 403, "not-allowed")
+            client.expect_eof()
 
     def test_what_lingers_after_a_refusal_still_counts(self):
         """A client that does not close after a refusal keeps a descriptor for two seconds: it keeps its place as well."""

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 /* More than are let be before the oldest is looked at. */
-enum { MANY = 40 };
+enum { MANY = 200 };
 
 struct parting {
     struct ev_loop *loop;
