@@ -175,9 +175,10 @@ bool judge_change(const struct ward *ward, int fd, char path[PATH_MAX], struct f
 {
     struct stat st;
     *view = (struct fence_view){.writable = true};
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_nlink == 0)
+    if (fstat(fd, &st) != 0)
         return true;
-    if (judge_is_stream(&st))
+    bool named = S_ISREG(st.st_mode) && st.st_nlink > 0;
+    if ((!named && !S_ISFIFO(st.st_mode)) || judge_is_stream(&st))
         return true;
     /* A name that is too long to be told may be a guarded one, and shorter when it is moved. */
     if (ward_path_of(ward, fd, path, PATH_MAX) == 0) {

@@ -32,8 +32,9 @@ bool judge_move(struct call *call, const struct spot *from, mode_t type, const c
 bool judge_socket(struct call *call, const char *operation, mode_t type, const char *from,
                   const char *to);
 
-/* Where an open file is, and whether it may be changed there. What has no name left, or is one of
- * the streams that the caller of srt-launch gave, is not guarded.
+/* Where an open file or FIFO is, and whether it may be changed there. A file that has no name left,
+ * or is one of the streams that the caller of srt-launch gave, is not guarded. A FIFO is, whether
+ * it still has its name or not: what is written into it is read by whoever had it before.
  *
  * A mount goes with the file that it lies on: when somebody outside replaces a guarded file, as git
  * and editors do by renaming, the new one lies bare. So what exists is judged here, too, and not

@@ -43,24 +43,39 @@ static int64_t give(const struct call *call, int *fd, uint64_t flags, mode_t mod
     return ANSWER_SENT;
 }
 
-/* Opening one end of a FIFO waits for the other: not here, where everybody would wait with it. What
- * is judged to be a FIFO is held, and opened by what holds it: meanwhile the name may have become a
- * guarded file's, as others are answered, and a link to a descriptor may lead to any file. */
-static int64_t open_waiting(struct call *call, const struct spot *spot, int flags, int nofollow)
+/* What is judged to be a FIFO is held, and opened by what holds it: meanwhile the name may have
+ * become a guarded file's, as others are answered, and a link to a descriptor may lead to any file.
+ * It is judged before it is opened, as that wakes whoever waits at the other end; to the kernel
+ * writing into one is no change of a read-only mount. Opening one end waits for the other: not
+ * here, where everybody would wait with it. */
+static int64_t open_fifo(struct call *call, const struct spot *spot, int flags, int nofollow)
 {
     autoclose int fifo = openat(spot->dir, spot->name, O_PATH | nofollow | O_CLOEXEC);
     struct stat st;
+    char path[PATH_MAX];
+    struct fence_view view;
     if (fifo < 0 || fstat(fifo, &st) != 0)
         return -errno;
     if (!S_ISFIFO(st.st_mode))
         return -ELOOP;
+    if ((flags & O_ACCMODE) != O_RDONLY && !judge_change(call->ward, fifo, path, &view)) {
+        judge_report(call, "write", path[0] != '\0' ? path : spot->path, EROFS, view.write_setting);
+        return -EROFS;
+    }
+    if (call->ward->secrets && (flags & O_ACCMODE) != O_WRONLY &&
+        !secrets_judge(call, fifo, &st, path))
+        return -EACCES;
+    const struct ward_link link = ward_link_to(fifo);
+    flags &= ~O_NOFOLLOW;
+    if ((flags & O_NONBLOCK) != 0) {
+        autoclose int fd = openat(call->ward->host_proc, link.text, flags | O_CLOEXEC);
+        return fd < 0 ? -errno : give(call, &fd, (uint64_t)flags, 0);
+    }
     int64_t begun = wait_begin(call);
     if (begun != 0)
         return begun;
     int fd;
-    while ((fd = openat(call->ward->host_proc, ward_link_to(fifo).text,
-                        (flags & ~O_NOFOLLOW) | O_CLOEXEC)) < 0 &&
-           errno == EINTR)
+    while ((fd = openat(call->ward->host_proc, link.text, flags | O_CLOEXEC)) < 0 && errno == EINTR)
         wait_check(call);
     int64_t result = fd < 0 ? -errno : give(call, &fd, (uint64_t)flags, 0);
     wait_end(call, result);
@@ -163,8 +178,8 @@ static int64_t open_existing(struct call *call, const struct spot *spot, int fla
         return -EISDIR;
     if (call->cuts && !S_ISREG(type))
         return -EINVAL;
-    if (S_ISFIFO(type) && (flags & O_NONBLOCK) == 0)
-        return open_waiting(call, spot, flags, nofollow);
+    if (S_ISFIFO(type))
+        return open_fifo(call, spot, flags, nofollow);
     /* By this name it may be changed, and where the name has become a link meanwhile it is not
      * followed. */
     if (S_ISREG(type) && nofollow != 0 && !is_on_proc(call->ward, spot, st->st_dev) &&

@@ -73,6 +73,9 @@ class Attacks(Fence):
                            "hidden/secret": "a secret\n", "outside/victim": "a victim\n", "outside/foreign": "a secret\n"}.items():
             with open(os.path.join(top, name), "w") as f:
                 f.write(text)
+        for folder in ("work/locked", "outside"):
+            if not os.path.exists(os.path.join(top, folder, "fifo")):
+                os.mkfifo(os.path.join(top, folder, "fifo"))
         self.own(top)
         if os.geteuid() == 0:
             os.chown(os.path.join(top, "outside/foreign"), 1, 1)

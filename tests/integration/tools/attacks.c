@@ -12,7 +12,8 @@
  *
  * It runs in a directory that may be written to, in which `.bashrc`, `.git/hooks`, `.git/config`
  * and `locked/file` are guarded, `scratch` is free and `key` is hidden; beside it lie `outside`
- * with a `victim`, and `hidden` with a `secret`. What is hidden contains the word "secret".
+ * with a `victim`, and `hidden` with a `secret`. In `locked` and `outside` there is a `fifo`. What
+ * is hidden contains the word "secret".
  *
  * In the environment: TARGET, a process to attack (none: a child of ours); ABSTRACT, a name; PORT
  * of 127.0.0.1; SHM, a name in /dev/shm; QUEUE; SEGMENT, a key: all of the host's. Built by the
@@ -390,6 +391,65 @@ static int write_handle(const char *path)
     if (name_to_handle_at(AT_FDCWD, path, &handle.head, &mount_id, 0) != 0)
         return errno;
     return by_writing(open_by_handle_at(open(".", O_RDONLY), &handle.head, O_WRONLY));
+}
+
+/* ---- FIFOs ---- */
+
+/* There is somebody who reads: nobody has to be waited for. */
+static int fifo_reader(const char *path)
+{
+    return open(path, O_RDONLY | O_NONBLOCK);
+}
+
+static int fifo_write(const char *path)
+{
+    fifo_reader(path);
+    return by_writing(open(path, O_WRONLY));
+}
+
+static int fifo_at_once(const char *path)
+{
+    fifo_reader(path);
+    return by_writing(open(path, O_WRONLY | O_NONBLOCK));
+}
+
+static int fifo_both(const char *path)
+{
+    return by_writing(open(path, O_RDWR));
+}
+
+static int fifo_created(const char *path)
+{
+    return by_writing(open(path, O_RDWR | O_CREAT | O_TRUNC, 0600));
+}
+
+static int fifo_reopened(const char *path)
+{
+    char link[64];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fifo_reader(path));
+    return by_writing(open(link, O_WRONLY));
+}
+
+static int fifo_opath(const char *path)
+{
+    char link[64];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", open(path, O_PATH));
+    return by_writing(open(link, O_RDWR | O_NONBLOCK));
+}
+
+static int fifo_symlink(const char *path)
+{
+    char target[4096];
+    if (realpath(path, target) == NULL || symlink(target, "scratch/way") != 0)
+        return errno;
+    return fifo_both("scratch/way");
+}
+
+static int fifo_hard_link(const char *path)
+{
+    if (link(path, "scratch/other") != 0)
+        return errno;
+    return fifo_both("scratch/other");
 }
 
 /* ---- attributes ---- */
@@ -1640,6 +1700,11 @@ struct attack {
     {                                                                  \
 #way "_locked", who, what " a denied file", way, "locked/file" \
     }
+#define FIFOS(way, what)                                                         \
+    {#way "_outside", "anyone", what " a FIFO outside", way, "../outside/fifo"}, \
+    {                                                                            \
+#way "_locked", "anyone", what " a denied FIFO", way, "locked/fifo"      \
+    }
 #define NEW(way, who, what)                                       \
     {                                                             \
 #way, who, "makes a protected name: " what, way, ".zshrc" \
@@ -1705,6 +1770,15 @@ static const struct attack attacks[] = {
     WRITES(write_handle, "root", "opens by handle"),
     {"write_memfd_program", "anyone", "runs a program in memory that writes to a file outside",
      write_memfd_program, ""},
+
+    FIFOS(fifo_write, "writes into"),
+    FIFOS(fifo_at_once, "writes without waiting into"),
+    FIFOS(fifo_both, "opens for both"),
+    FIFOS(fifo_created, "opens as if it were to be made"),
+    FIFOS(fifo_reopened, "opens again by /proc/self/fd"),
+    FIFOS(fifo_opath, "opens again what was opened as a path,"),
+    FIFOS(fifo_symlink, "leads a symbolic link to"),
+    FIFOS(fifo_hard_link, "gives another name to"),
 
     WRITES(attr_chmod, "anyone", "chmod of"),
     WRITES(attr_fchmod, "anyone", "fchmod of"),
