@@ -39,10 +39,17 @@ enum question_stage {
     STAGE_DELIVERED, /* kept only until the upstream has let go of both halves */
 };
 
+/* Who has asked questions that are on their way. */
+struct asker {
+    const void *key;
+    uint32_t count;
+};
+
 /* One name that is being asked for. */
 struct question {
     struct name name; /* first: the tree compares names */
     struct resolver *resolver;
+    struct asker *asker; /* the first who did */
     enum question_stage stage;
     bool joinable; /* in the tree */
     unsigned asks; /* halves that the upstream still holds */
@@ -71,12 +78,61 @@ struct resolver {
     struct hosts *hosts;
     struct cache *cache;
     void *by_name; /* questions that a new query may join */
+    void *askers;
     uint32_t count;
     bool delivering;
     ev_timer deliver; /* never started: fed to the loop when a question is finished */
     TAILQ_HEAD(, question) all;
     TAILQ_HEAD(, question) finished;
 };
+
+/* ---- askers ---- */
+
+static int compare_askers(const void *a, const void *b)
+{
+    const uintptr_t left = (uintptr_t)((const struct asker *)a)->key;
+    const uintptr_t right = (uintptr_t)((const struct asker *)b)->key;
+    return (left > right) - (left < right);
+}
+
+static uint32_t questions_of(const struct resolver *resolver, const void *key)
+{
+    const struct asker like = {.key = key};
+    struct asker *const *found = tfind(&like, &resolver->askers, compare_askers);
+    return found != NULL ? (*found)->count : 0;
+}
+
+/* However many ask as much as they may, somebody who has not asked yet finds room. */
+static bool has_room(const struct resolver *resolver, const void *key)
+{
+    return questions_of(resolver, key) < MAX_QUESTIONS - resolver->count;
+}
+
+/* NULL: no memory. */
+static struct asker *enter_asker(struct resolver *resolver, const void *key)
+{
+    struct asker *asker = calloc(1, sizeof(*asker));
+    if (asker == NULL)
+        return NULL;
+    asker->key = key;
+    struct asker **place = tsearch(asker, &resolver->askers, compare_askers);
+    if (place == NULL || *place != asker)
+        free(asker);
+    if (place == NULL)
+        return NULL;
+    (*place)->count++;
+    return *place;
+}
+
+static void leave_asker(struct resolver *resolver, struct asker *asker)
+{
+    if (--asker->count > 0)
+        return;
+    tdelete(asker, &resolver->askers, compare_askers);
+    free(asker);
+}
+
+/* ---- questions ---- */
 
 static void leave_tree(struct question *question)
 {
@@ -91,6 +147,7 @@ static void question_free_if_done(struct question *question)
         return;
     TAILQ_REMOVE(&question->resolver->all, question, all);
     question->resolver->count--;
+    leave_asker(question->resolver, question->asker);
     free(question);
 }
 
@@ -245,16 +302,23 @@ static void ask_half(struct question *question, struct half *half, uint8_t famil
 }
 
 /* Nothing is asked yet, so that the first waiter is there before the first reply. */
-static struct question *question_create(struct resolver *resolver, const struct name *name)
+static struct question *question_create(struct resolver *resolver, const struct name *name,
+                                        const void *asker)
 {
-    if (resolver->count >= MAX_QUESTIONS)
+    if (!has_room(resolver, asker))
         return NULL;
     struct question *question = calloc(1, sizeof(*question));
     if (question == NULL)
         return NULL;
     question->name = *name;
     question->resolver = resolver;
+    question->asker = enter_asker(resolver, asker);
+    if (question->asker == NULL) {
+        free(question);
+        return NULL;
+    }
     if (tsearch(question, &resolver->by_name, name_compare) == NULL) {
+        leave_asker(resolver, question->asker);
         free(question);
         return NULL;
     }
@@ -480,14 +544,14 @@ static struct resolver_query *wait_for(struct question *question, resolver_done_
 }
 
 struct resolver_query *resolver_start(struct resolver *resolver, const struct name *name,
-                                      struct resolve_answer *answer, resolver_done_fn *done,
-                                      void *arg)
+                                      const void *asker, struct resolve_answer *answer,
+                                      resolver_done_fn *done, void *arg)
 {
     if (answer_at_hand(resolver, name, answer))
         return NULL;
 
     struct question **found = tfind(name, &resolver->by_name, name_compare);
-    struct question *question = found != NULL ? *found : question_create(resolver, name);
+    struct question *question = found != NULL ? *found : question_create(resolver, name, asker);
     struct resolver_query *query = question != NULL ? wait_for(question, done, arg) : NULL;
     if (question != NULL && found == NULL)
         question_ask(question);

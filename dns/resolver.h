@@ -65,10 +65,12 @@ void resolver_destroy(struct resolver *resolver);
 
 /* If the answer is at hand (cache, hosts file, localhost, or no room for one more question) it is
  * written to `answer` and NULL is returned. Otherwise a query is returned that ends in exactly one
- * call of `done`, unless cancelled before; after either the pointer is dead. */
+ * call of `done`, unless cancelled before; after either the pointer is dead. `asker` is only
+ * compared: whoever has as many questions on their way as are left to all others has no room for
+ * one more. */
 struct resolver_query *resolver_start(struct resolver *resolver, const struct name *name,
-                                      struct resolve_answer *answer, resolver_done_fn *done,
-                                      void *arg);
+                                      const void *asker, struct resolve_answer *answer,
+                                      resolver_done_fn *done, void *arg);
 void resolver_cancel(struct resolver_query *query);
 
 /* Faults of the values and files that a configuration names, for `check`: 0 or -1 with `err`. */

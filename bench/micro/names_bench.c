@@ -127,7 +127,7 @@ static void warm(struct ev_loop *loop, struct resolver *resolver, const struct n
     struct resolve_answer out;
     for (unsigned i = 0; i < NAMES; i++) {
         unsigned left = 1;
-        if (resolver_start(resolver, &names[i], &out, on_answer, &left) == NULL)
+        if (resolver_start(resolver, &names[i], NULL, &out, on_answer, &left) == NULL)
             abort(); /* known already */
         while (left > 0)
             ev_run(loop, EVRUN_ONCE);
@@ -137,8 +137,8 @@ static void warm(struct ev_loop *loop, struct resolver *resolver, const struct n
 static void at_hand(struct resolver *resolver, const struct name *name)
 {
     struct resolve_answer out;
-    if (resolver_start(resolver, name, &out, NULL, NULL) != NULL || out.status != RESOLVE_OK ||
-        out.count != 1)
+    if (resolver_start(resolver, name, NULL, &out, NULL, NULL) != NULL ||
+        out.status != RESOLVE_OK || out.count != 1)
         abort();
 }
 

@@ -14,6 +14,14 @@ static enum step refuse_dialled(struct session *s, enum outcome outcome)
     return step_refuse(s, outcome);
 }
 
+/* Whose share of the resolver's questions it is. */
+static const void *asker_of(const struct session *s)
+{
+    if (s->door->sandbox != NULL)
+        return s->door->sandbox;
+    return s->identity.client != NULL ? (const void *)s->identity.client : s->door;
+}
+
 static void on_resolved(void *arg, const struct resolve_answer *answer)
 {
     struct session *s = arg;
@@ -59,8 +67,8 @@ enum step enter_resolve(struct session *s)
     }
     attempt->names = s->worker->names;
     attempt->names->users++;
-    attempt->query =
-        resolver_start(attempt->names->resolver, &target->name, answer, on_resolved, s);
+    attempt->query = resolver_start(attempt->names->resolver, &target->name, asker_of(s), answer,
+                                    on_resolved, s);
     attempt->resolved = attempt->query == NULL;
     return wake_resolve(s);
 }

@@ -19,7 +19,7 @@ static struct ev_loop *loop;
 static struct name_server server, other_server;
 static struct resolver *resolver;
 static struct resolve_answer answer;
-static unsigned done_calls;
+static unsigned done_calls, names_made;
 
 static bool script_usual(struct name_server *s, const struct dns_query *query,
                          struct message *reply);
@@ -39,7 +39,7 @@ static int start_server(void **state)
     name_server_start(&server, loop, script_usual);
     name_server_start(&other_server, loop, script_usual);
     resolver = NULL;
-    done_calls = 0;
+    done_calls = names_made = 0;
     return 0;
 }
 
@@ -74,12 +74,17 @@ static void on_done(void *arg, const struct resolve_answer *got)
 }
 
 /* Callers are inside the loop, whose clock is then that of the turn: here it may be old. */
-static struct resolver_query *start(const char *text)
+static struct resolver_query *start_for(const void *asker, const char *text)
 {
     struct name name;
     ev_now_update(loop);
     assert_int_equal(name_parse(&name, str_of(text)), NAME_OK);
-    return resolver_start(resolver, &name, &answer, on_done, NULL);
+    return resolver_start(resolver, &name, asker, &answer, on_done, NULL);
+}
+
+static struct resolver_query *start(const char *text)
+{
+    return start_for(NULL, text);
 }
 
 static void on_guard(struct ev_loop *l, ev_timer *timer, int events)
@@ -633,7 +638,7 @@ static void test_a_call_may_cancel_and_start(void **state)
     struct name name;
     name_parse(&name, STR("good.test"));
     create_resolver(usual_config);
-    resolver_start(resolver, &name, &answer, on_done_cancels_and_starts, NULL);
+    resolver_start(resolver, &name, NULL, &answer, on_done_cancels_and_starts, NULL);
     victim = start("good.test");
     run_until_calls(2);
     run_for(0.05);
@@ -752,6 +757,18 @@ static void test_the_hosts_file_comes_first_and_may_change(void **state)
     unlink(path);
 }
 
+/* As many as this one may have on their way; every name is a new one. */
+static unsigned start_many(unsigned asker)
+{
+    static const char askers[13];
+    unsigned started = 0;
+    char name[32];
+    do
+        snprintf(name, sizeof(name), "n%u.test", ++names_made);
+    while (start_for(&askers[asker], name) != NULL && ++started < 10000);
+    return started;
+}
+
 static void test_questions_are_bounded(void **state)
 {
     (void)state;
@@ -759,15 +776,28 @@ static void test_questions_are_bounded(void **state)
     struct resolver_config config = usual_config;
     config.timeout_ms = 20000;
     create_resolver(config);
-    unsigned started = 0;
-    for (unsigned i = 0; i < 10000; i++) {
-        char name[32];
-        snprintf(name, sizeof(name), "n%u.test", i);
-        started += start(name) != NULL;
-    }
-    assert_int_equal(started, 8192);
+    assert_int_equal(start_many(0), 4096); /* and as many are left to others */
     assert_int_equal(answer.status, RESOLVE_FAILURE);
+    assert_int_equal(start_many(1), 2048);
+    assert_int_equal(start_many(2), 1024);
+    assert_int_equal(start_many(0), 0);
+    for (unsigned asker = 3; asker < 13; asker++)
+        assert_int_equal(start_many(asker), 8192 >> (asker + 1));
     assert_non_null(start("n1.test")); /* those on their way can still be joined */
+}
+
+static void test_questions_that_are_over_make_room(void **state)
+{
+    (void)state;
+    server.script = script_silent;
+    struct resolver_config config = usual_config;
+    config.timeout_ms = 100;
+    config.tries = 1;
+    create_resolver(config);
+    assert_int_equal(start_many(0), 4096);
+    run_until_calls(4096);
+    run_for(0.5); /* the upstream lets go of them */
+    assert_int_equal(start_many(0), 4096);
 }
 
 static void assert_fault(struct resolver_config config, const char *word)
@@ -853,6 +883,7 @@ int main(void)
         with_server(test_onion_names_are_never_asked_for),
         with_server(test_the_hosts_file_comes_first_and_may_change),
         with_server(test_questions_are_bounded),
+        with_server(test_questions_that_are_over_make_room),
         with_server(test_faults_of_the_configuration),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
