@@ -923,11 +923,15 @@ static void options_has_a_line_for_every_key(void **state)
 {
     (void)state;
     static const char *const lines[] = {
-        "[gateway]     workers           auto ",   "[gateway]     include           - ",
-        "[dns]         servers           system ", "[listen NAME] address           - ",
-        "[listen NAME] mode              0660 ",   "[client NAME] bytes-up          - ",
-        "[policy NAME] allow             - ",      "[policy NAME] deny-file         - ",
-        "[filter NAME] timeout           2s ",
+        "[gateway]       workers                 auto ",
+        "[gateway]       include                 - ",
+        "[dns]           servers                 system ",
+        "[listen NAME]   address                 - ",
+        "[listen NAME]   mode                    0660 ",
+        "[client NAME]   bytes-up                - ",
+        "[policy NAME]   allow                   - ",
+        "[policy NAME]   deny-file               - ",
+        "[filter NAME]   timeout                 2s ",
     };
     char *text;
     size_t size, count = 0;
