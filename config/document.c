@@ -245,8 +245,7 @@ void node_each(struct document *document, const struct node *node, node_each_fn 
     /* jansson iterates in the order of insertion, which is that of the text. */
     const char *key;
     json_t *value;
-    json_object_foreach(node->json, key, value)
-    {
+    json_object_foreach(node->json, key, value) {
         autofree char *path = member_path(node->path, key);
         each(document, &(struct node){value, spot, path}, key, arg);
         spot = spot_after(document, spot);

@@ -272,10 +272,7 @@ static char *next_line(char *out, int size, void *stream)
     struct parse *parse = stream;
     if (parse->rest.len == 0)
         return NULL;
-    const char *end = memchr(parse->rest.p, '\n', parse->rest.len);
-    struct str line = {parse->rest.p,
-                       end != NULL ? (size_t)(end - parse->rest.p) : parse->rest.len};
-    parse->rest = str_from(parse->rest, line.len + (end != NULL));
+    struct str line = str_take_line(&parse->rest);
     parse->line++;
     if (line.len > 0 && line.p[line.len - 1] == '\r')
         line.len--;

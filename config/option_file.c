@@ -74,9 +74,7 @@ static void read_rule_file(const struct option *option, void *field, struct opti
     list->items = grow_by(list->items, list->count, lines, sizeof(*list->items));
     struct place place = {.file = path};
     while (rest.len > 0) {
-        const char *end = memchr(rest.p, '\n', rest.len);
-        struct str line = {rest.p, end != NULL ? (size_t)(end - rest.p) : rest.len};
-        rest = str_from(rest, line.len + (end != NULL));
+        const struct str line = str_take_line(&rest);
         place.line++;
         add_list_line(list, line, place, input);
     }

@@ -44,18 +44,6 @@ static struct str take_word(struct str *rest)
     return word;
 }
 
-/* Cuts the next line off `*rest`, without its comment. */
-static struct str take_line(struct str *rest)
-{
-    const char *newline = memchr(rest->p, '\n', rest->len);
-    struct str line = {rest->p, newline != NULL ? (size_t)(newline - rest->p) : rest->len};
-    *rest = str_from(*rest, line.len + 1);
-    const char *comment = line.len > 0 ? memchr(line.p, '#', line.len) : NULL;
-    if (comment != NULL)
-        line.len = (size_t)(comment - line.p);
-    return line;
-}
-
 static bool make_room(struct hosts_table *table, size_t *capacity)
 {
     if (table->count < *capacity)
@@ -130,7 +118,7 @@ struct hosts_table *hosts_table_parse(struct str text)
     size_t capacity = 0;
     struct str rest = {table->text, text.len};
     while (rest.len > 0) {
-        if (!parse_line(table, &capacity, take_line(&rest))) {
+        if (!parse_line(table, &capacity, str_until(str_take_line(&rest), '#'))) {
             hosts_table_free(table);
             return NULL;
         }

@@ -115,14 +115,10 @@ static bool add_name(struct block_list *self, struct str name)
 
 /* ---- the files ---- */
 
+/* Without its comment. */
 static struct str take_line(struct str *rest)
 {
-    const char *end = memchr(rest->p, '\n', rest->len);
-    struct str line = {rest->p, end != NULL ? (size_t)(end - rest->p) : rest->len};
-    *rest = str_from(*rest, line.len + (end != NULL ? 1 : 0));
-    const char *comment = line.len > 0 ? memchr(line.p, '#', line.len) : NULL;
-    if (comment != NULL)
-        line.len = (size_t)(comment - line.p);
+    struct str line = str_until(str_take_line(rest), '#');
     if (line.len > 0 && line.p[line.len - 1] == '\r')
         line.len--;
     return str_trim(line);

@@ -177,8 +177,7 @@ static bool has_only(json_t *object, const char *const *known, struct srt_err *w
 {
     const char *key;
     json_t *value;
-    json_object_foreach(object, key, value)
-    {
+    json_object_foreach(object, key, value) {
         size_t i = 0;
         while (known[i] != NULL && strcmp(known[i], key) != 0)
             i++;

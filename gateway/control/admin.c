@@ -351,8 +351,7 @@ static void put_events(struct admin_client *client, struct str lines, uint64_t m
 {
     client->missed += missed;
     while (lines.len > 0) {
-        const char *end = memchr(lines.p, '\n', lines.len);
-        size_t len = (size_t)(end - lines.p);
+        const struct str line = str_take_line(&lines);
         if (client->out.len - client->out_sent > STREAM_MAX) {
             client->missed++;
         } else {
@@ -364,10 +363,9 @@ static void put_events(struct admin_client *client, struct str lines, uint64_t m
                 client->missed = 0;
             }
             json_append(&client->out, STR("data: "));
-            json_append(&client->out, (struct str){lines.p, len});
+            json_append(&client->out, line);
             json_append(&client->out, STR("\n\n"));
         }
-        lines = str_from(lines, len + 1);
     }
 }
 

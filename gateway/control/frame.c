@@ -87,8 +87,7 @@ static int only_members(json_t *object, const char *const *known, struct srt_err
 {
     const char *key;
     json_t *value;
-    json_object_foreach(object, key, value)
-    {
+    json_object_foreach(object, key, value) {
         size_t i = 0;
         while (known[i] != NULL && strcmp(known[i], key) != 0)
             i++;

@@ -138,8 +138,7 @@ static void spell_ports(struct wish *wish, json_t *ports)
     size_t count = 0;
     const char *key;
     json_t *requests;
-    json_object_foreach(ports, key, requests)
-    {
+    json_object_foreach(ports, key, requests) {
         wish->count += json_integer_value(requests);
         uint64_t port = 0;
         if (count < PROPOSAL_PORTS && value_uint(str_of(key), UINT16_MAX, &port))
@@ -196,8 +195,7 @@ static void print_lines(json_t *wanted, bool exact)
     autofree struct wish *wishes = must(calloc(total + 1, sizeof(*wishes)));
     const char *host;
     json_t *ports;
-    json_object_foreach(wanted, host, ports)
-    {
+    json_object_foreach(wanted, host, ports) {
         struct wish *wish = &wishes[count++];
         wish->host = host;
         wish->apex = exact ? NULL : apex_of(host);
@@ -218,8 +216,7 @@ static void print_methods(json_t *rules)
 {
     const char *rule;
     json_t *requests;
-    json_object_foreach(rules, rule, requests)
-    {
+    json_object_foreach(rules, rule, requests) {
         const long long count = json_integer_value(requests);
         printf("# %lld %s: %s\nallow = %s\n", count, count == 1 ? "request" : "requests", rule,
                rule);

@@ -40,8 +40,7 @@ static void print_object(json_t *object)
 {
     const char *key;
     json_t *value;
-    json_object_foreach(object, key, value)
-    {
+    json_object_foreach(object, key, value) {
         printf("%-18s ", key);
         print_value(value, 0);
         putchar('\n');
@@ -72,7 +71,8 @@ static void print_table(json_t *rows, const struct column *columns)
     size_t index;
     json_t *row;
     print_heads(columns);
-    json_array_foreach(rows, index, row) print_columns(row, columns);
+    json_array_foreach(rows, index, row)
+        print_columns(row, columns);
 }
 
 static const struct column tunnel_columns[] = {

@@ -60,6 +60,22 @@ static inline struct str str_from(struct str s, size_t from)
     return from >= s.len ? (struct str){s.p + s.len, 0} : (struct str){s.p + from, s.len - from};
 }
 
+/* Cuts the next line off `*rest`; without its line feed, which the last one need not have. */
+static inline struct str str_take_line(struct str *rest)
+{
+    const char *end = rest->len > 0 ? (const char *)memchr(rest->p, '\n', rest->len) : NULL;
+    const struct str line = {rest->p, end != NULL ? (size_t)(end - rest->p) : rest->len};
+    *rest = str_from(*rest, line.len + (end != NULL));
+    return line;
+}
+
+/* The part before the first `c`, or all of it. */
+static inline struct str str_until(struct str s, char c)
+{
+    const char *end = s.len > 0 ? (const char *)memchr(s.p, c, s.len) : NULL;
+    return (struct str){s.p, end != NULL ? (size_t)(end - s.p) : s.len};
+}
+
 /* Without spaces and tabs (the OWS of RFC 9110 5.6.3) at both ends. */
 static inline struct str str_trim(struct str s)
 {
