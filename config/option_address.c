@@ -104,13 +104,6 @@ static void read_control_address(const struct option *option, void *field,
 
 const struct option_kind kind_control_address = {read_control_address, print_one_address};
 
-static bool is_loopback(const struct addr *addr)
-{
-    struct cidr loopback;
-    return cidr_parse(&loopback, addr->family == 4 ? STR("127.0.0.0/8") : STR("::1/128")) &&
-           cidr_contains(&loopback, addr);
-}
-
 static void read_admin_addresses(const struct option *option, void *field,
                                  struct option_input *input)
 {
@@ -121,7 +114,7 @@ static void read_admin_addresses(const struct option *option, void *field,
         return;
     if (!read_address(input, &address))
         return;
-    if (address.path == NULL && !is_loopback(&address.addr)) {
+    if (address.path == NULL && !addr_is_loopback(&address.addr)) {
         fault(input, "%s: `%s` is neither a Unix socket nor a loopback address", input->key,
               input->text);
         return;

@@ -72,6 +72,12 @@ bool addr_eq(const struct addr *a, const struct addr *b)
     return a->family == b->family && memcmp(a->bytes, b->bytes, a->family == 4 ? 4 : 16) == 0;
 }
 
+bool addr_is_loopback(const struct addr *addr)
+{
+    static const uint8_t one[16] = {[15] = 1};
+    return addr->family == 4 ? addr->bytes[0] == 127 : memcmp(addr->bytes, one, sizeof(one)) == 0;
+}
+
 static bool parse_prefix_len(struct str text, unsigned max, unsigned *out)
 {
     if (text.len == 0 || text.len > 3 || (text.len > 1 && text.p[0] == '0'))

@@ -40,6 +40,9 @@ const char *addr_format(char out[ADDR_TEXT_MAX], const struct addr *addr);
 
 bool addr_eq(const struct addr *a, const struct addr *b);
 
+/* 127.0.0.0/8 or ::1. */
+bool addr_is_loopback(const struct addr *addr);
+
 /* ADDR or ADDR/LEN; IPv6 without brackets. Host bits that are set are a fault (returns false).
  * A mapped base needs a length of at least 96 and becomes the IPv4 range. */
 bool cidr_parse(struct cidr *out, struct str text);

@@ -1,11 +1,14 @@
 #include "launcher/environ.h"
 
+#include "dns/addr.h"
+#include "dns/name.h"
 #include "srt/attach.h"
 #include "srt/cleanup.h"
 #include "srt/must.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum { SAFE_DIRECTORIES_MAX = 8 };
 
@@ -43,10 +46,32 @@ static const struct {
     {"ELECTRON_GET_USE_PROXY", "1"},
 };
 
-/* Of the host and meaningless inside, or about descriptors that are closed. */
-static const char *const dropped[] = {"NO_PROXY",       "no_proxy",         "SRT_GATEWAY",
-                                      "NOTIFY_SOCKET",  "LISTEN_FDS",       "LISTEN_PID",
-                                      "LISTEN_FDNAMES", "SRT_EGRESS_SOCKET"};
+/* Of the host and meaningless inside, or about descriptors that are closed. The proxies that tools
+ * have names of their own for beat those above, and lead to where nobody inside can go. In any case
+ * of letters: npm does not tell them apart. */
+static const char *const dropped[] = {
+    "NO_PROXY",
+    "npm_config_proxy",
+    "npm_config_http_proxy",
+    "npm_config_https_proxy",
+    "npm_config_noproxy",
+    "PIP_PROXY",
+    "CARGO_HTTP_PROXY",
+    "GLOBAL_AGENT_HTTP_PROXY",
+    "GLOBAL_AGENT_HTTPS_PROXY",
+    "GLOBAL_AGENT_NO_PROXY",
+    "NO_GRPC_PROXY",
+    "SRT_GATEWAY",
+    "NOTIFY_SOCKET",
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "LISTEN_FDNAMES",
+    "SRT_EGRESS_SOCKET",
+};
+
+/* What a JVM or its build tool reads after JAVA_TOOL_OPTIONS, or as its command line. */
+static const char *const java_options[] = {"_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "JAVA_OPTS",
+                                           "MAVEN_OPTS",    "GRADLE_OPTS",      "SBT_OPTS"};
 
 struct env {
     char **items;
@@ -57,6 +82,13 @@ static bool has_name(const char *item, const char *name)
 {
     size_t len = strlen(name);
     return strncmp(item, name, len) == 0 && item[len] == '=';
+}
+
+/* The same, whatever the case of its letters. */
+static bool is_named(const char *item, const char *name)
+{
+    size_t len = strlen(name);
+    return strncasecmp(item, name, len) == 0 && item[len] == '=';
 }
 
 static char *find(const struct env *env, const char *name)
@@ -110,7 +142,7 @@ static bool list_covers(const struct settings_list *list, const char *item)
 static bool passes(const char *item, const struct settings *settings)
 {
     for (size_t i = 0; i < sizeof(dropped) / sizeof(dropped[0]); i++)
-        if (has_name(item, dropped[i]))
+        if (is_named(item, dropped[i]))
             return false;
     for (size_t i = 0; i < sizeof(proxies) / sizeof(proxies[0]); i++)
         if (has_name(item, proxies[i].name))
@@ -122,15 +154,19 @@ static bool passes(const char *item, const struct settings *settings)
            !list_covers(&settings->credential_env_deny, item);
 }
 
-/* The host part of an allow entry: before the port, without brackets. */
+/* The host part of an allow entry: before the port, without brackets. `*.localhost` is loopback as
+ * well as `localhost`, and so is every spelling of these. */
 static bool entry_is_loopback(const char *entry)
 {
-    if (strncmp(entry, "127.", 4) == 0 || strncmp(entry, "[::1]", 5) == 0)
-        return true;
-    size_t len = strcspn(entry, ":");
-    struct str host = {entry, len};
-    return str_ieq(host, STR("localhost")) ||
-           (len > 10 && str_ieq(str_from(host, len - 10), STR(".localhost")));
+    struct name name;
+    struct addr addr;
+    const bool bracket = entry[0] == '[';
+    const bool wildcard = strncmp(entry, "*.", 2) == 0;
+    const char *from = entry + (bracket ? 1 : wildcard ? 2 : 0);
+    const struct str host = {from, strcspn(from, bracket ? "]" : ":")};
+    if (addr_parse(&addr, host))
+        return addr_is_loopback(&addr);
+    return name_parse_idna(&name, host) == NAME_OK && name_is_localhost(&name);
 }
 
 /* A client told to go straight to loopback would never reach a loopback service of the host that
@@ -144,16 +180,28 @@ static bool loopback_is_inside(const struct settings *settings)
     return true;
 }
 
+/* Behind what stands there: of two values for a property the later one counts. */
+static void add_options(struct env *env, const char *name, const char *options)
+{
+    const char *given = find(env, name);
+    const bool some = given != NULL && given[0] != '\0';
+    autofree char *both = must_format("%s%s%s", some ? given : "", some ? " " : "", options);
+    set(env, name, both);
+}
+
 static void add_java(struct env *env, bool inside)
 {
-    const char *given = find(env, "JAVA_TOOL_OPTIONS");
     autofree char *options =
-        must_format("%s%s-Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=" PORT_TEXT
+        must_format("-Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=" PORT_TEXT
                     " -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=" PORT_TEXT
                     " -Dhttp.nonProxyHosts=%s -Daether.connector.http.useSystemProperties=true",
-                    given != NULL ? given : "", given != NULL && given[0] != '\0' ? " " : "",
                     inside ? "localhost|127.*|[::1]" : "");
-    set(env, "JAVA_TOOL_OPTIONS", options);
+    add_options(env, "JAVA_TOOL_OPTIONS", options);
+    for (size_t i = 0; i < sizeof(java_options) / sizeof(java_options[0]); i++) {
+        const char *given = find(env, java_options[i]);
+        if (given != NULL && strstr(given, "proxyHost") != NULL)
+            add_options(env, java_options[i], options);
+    }
 }
 
 /* One word of a shell command. `percent`: ssh, too, looks for its signs in it. */

@@ -45,12 +45,6 @@ static bool read_port(struct str text, bool zero, uint16_t *out)
     return true;
 }
 
-static bool is_loopback(const struct addr *addr)
-{
-    static const uint8_t one[16] = {[15] = 1};
-    return addr->family == 4 ? addr->bytes[0] == 127 : memcmp(addr->bytes, one, sizeof(one)) == 0;
-}
-
 static bool read_address(struct str text, struct addr *out)
 {
     bool brackets = text.len > 2 && text.p[0] == '[' && text.p[text.len - 1] == ']';
@@ -75,7 +69,7 @@ int publish_parse(struct publish *publish, const char *word, struct srt_err *err
                            "--publish is PORT, HOSTPORT:PORT or ADDRESS:HOSTPORT:PORT (HOSTPORT 0: "
                            "any free one), not \"%s\"",
                            word);
-    if (!is_loopback(&address))
+    if (!addr_is_loopback(&address))
         return srt_err_set(err, "--publish %s: only on loopback, such as 127.0.0.1 or [::1]", word);
     if (publish->count == PUBLISH_MAX)
         return srt_err_set(err, "--publish can be given %d times", PUBLISH_MAX);

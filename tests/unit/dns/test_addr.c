@@ -120,6 +120,25 @@ static bool cidr_has(const char *range, const char *addr)
     return cidr_contains(&cidr, &a);
 }
 
+static void assert_loopback(const char *text, bool is)
+{
+    const struct addr addr = addr_of(text);
+    assert_int_equal(addr_is_loopback(&addr), is);
+}
+
+static void test_loopback_in_every_spelling(void **state)
+{
+    (void)state;
+    static const char *const loopback[] = {"127.0.0.1", "127.255.255.255", "::1", "0:0:0:0:0:0:0:1",
+                                           "::ffff:127.0.0.1"};
+    static const char *const others[] = {
+        "126.255.255.255", "128.0.0.0", "0.0.0.0", "::", "::2", "1::1", "::127.0.0.1"};
+    for (size_t i = 0; i < COUNT(loopback); i++)
+        assert_loopback(loopback[i], true);
+    for (size_t i = 0; i < COUNT(others); i++)
+        assert_loopback(others[i], false);
+}
+
 static void test_ranges_end_where_they_end(void **state)
 {
     (void)state;
@@ -268,6 +287,7 @@ int main(void)
         cmocka_unit_test(test_mapped_is_ipv4),
         cmocka_unit_test(test_other_spellings_are_refused),
         cmocka_unit_test(test_eq),
+        cmocka_unit_test(test_loopback_in_every_spelling),
         cmocka_unit_test(test_ranges_end_where_they_end),
         cmocka_unit_test(test_families_do_not_mix),
         cmocka_unit_test(test_bad_ranges),

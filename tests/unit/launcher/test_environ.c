@@ -86,6 +86,32 @@ static void test_proxies_of_the_host_never_stay(void **state)
     assert_string_equal(value_of("NO_PROXY"), "localhost,127.0.0.1,::1");
 }
 
+static void test_what_tools_have_of_their_own_does_not_beat_it(void **state)
+{
+    (void)state;
+    build(ENV("npm_config_https_proxy=http://corp:1", "NPM_CONFIG_PROXY=http://corp:1",
+              "npm_config_noproxy=x", "PIP_PROXY=http://corp:1",
+              "GLOBAL_AGENT_HTTP_PROXY=http://corp:1", "CARGO_HTTP_PROXY=corp:1",
+              "GOPROXY=https://proxy.golang.test", "GONOPROXY=none",
+              "_JAVA_OPTIONS=-Dhttp.proxyHost=corp", "MAVEN_OPTS=-Xmx1g",
+              "GRADLE_OPTS=-Xmx1g -Dhttps.proxyHost=corp"),
+          NULL, (struct environ_options){.proxy = true});
+    static const char *const gone[] = {"npm_config_https_proxy",  "NPM_CONFIG_PROXY",
+                                       "npm_config_noproxy",      "PIP_PROXY",
+                                       "GLOBAL_AGENT_HTTP_PROXY", "CARGO_HTTP_PROXY"};
+    for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); i++)
+        assert_null(value_of(gone[i]));
+    /* Where Go's modules are fetched from is no proxy. */
+    assert_string_equal(value_of("GOPROXY"), "https://proxy.golang.test");
+    assert_string_equal(value_of("GONOPROXY"), "none");
+    assert_string_equal(value_of("MAVEN_OPTS"), "-Xmx1g");
+    const char *ours = strstr(value_of("_JAVA_OPTIONS"), " -Dhttp.proxyHost=127.0.0.1 ");
+    assert_non_null(ours);
+    assert_string_equal(strstr(value_of("GRADLE_OPTS"), " -Dhttp.proxyHost=127.0.0.1 "), ours);
+    assert_ptr_equal(strstr(value_of("GRADLE_OPTS"), "-Xmx1g -Dhttps.proxyHost=corp "),
+                     value_of("GRADLE_OPTS"));
+}
+
 static void test_allowed_loopback_goes_through_the_gateway(void **state)
 {
     (void)state;
@@ -97,6 +123,9 @@ static void test_allowed_loopback_goes_through_the_gateway(void **state)
         {NETWORK("\"127.0.0.1:80\"") "}", false},   {NETWORK("\"127.0.0.2\"") "}", false},
         {NETWORK("\"[::1]:80\"") "}", false},       {NETWORK("\"x.localhost\"") "}", false},
         {NETWORK("\"localhost:3000\"") "}", false}, {NETWORK("\"localhost.test\"") "}", true},
+        {NETWORK("\"LocalHost.:1\"") "}", false},   {NETWORK("\"*.localhost\"") "}", false},
+        {NETWORK("\"[0:0::1]:80\"") "}", false},    {NETWORK("\"[::ffff:127.0.0.1]\"") "}", false},
+        {NETWORK("\"[::2]:80\"") "}", true},        {NETWORK("\"128.0.0.1\"") "}", true},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         build(ENV("A=1"), rows[i].settings, (struct environ_options){.proxy = true});
@@ -172,6 +201,7 @@ int main(void)
         cmocka_unit_test(test_what_the_caller_has_passes_through),
         cmocka_unit_test(test_a_socket_has_a_variable_of_its_own),
         cmocka_unit_test(test_proxies_of_the_host_never_stay),
+        cmocka_unit_test(test_what_tools_have_of_their_own_does_not_beat_it),
         cmocka_unit_test(test_allowed_loopback_goes_through_the_gateway),
         cmocka_unit_test(test_denied_and_allowed_names),
         cmocka_unit_test(test_values_of_the_user_are_extended_or_kept),
