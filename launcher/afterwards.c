@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { SEARCH_MS = 5000, REBASE_MAX = 1024 * 1024 };
 
@@ -148,14 +149,28 @@ static const struct unfinished {
      rebase_sequence_names_program},
 };
 
+/* The first bytes of a file; 0 where there is none. A FIFO or a terminal by this name, or behind a
+ * link of it, would be waited for. */
+static size_t read_start(const char *path, char *bytes, size_t size)
+{
+    struct stat st;
+    autoclose int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+        return 0;
+    size_t len = 0;
+    ssize_t n = 1;
+    while (len < size && (n = read(fd, bytes + len, size - len)) > 0)
+        len += (size_t)n;
+    return len;
+}
+
 /* What is under way runs its commands when somebody goes on with it. */
 static void look_at_unfinished(const struct look *look, const struct unfinished *row,
                                const char *path, const char *setting)
 {
     char command[128] = "too much to be looked at";
-    autofclose FILE *file = fopen(path, "re");
-    autofree char *bytes = malloc(REBASE_MAX);
-    size_t len = file == NULL || bytes == NULL ? 0 : fread(bytes, 1, REBASE_MAX, file);
+    autofree char *bytes = must(malloc(REBASE_MAX));
+    size_t len = read_start(path, bytes, REBASE_MAX);
     if (len == 0 || !is_new(look, path) ||
         (len < REBASE_MAX && !row->finds(bytes, len, command, sizeof(command))))
         return;

@@ -612,6 +612,17 @@ int main(void) {
         os.unlink(os.path.join(self.work, "old/.git/rebase-merge"))
         self.assertNotIn("is to run", self.sh("cd old; echo 3 > g; git add g; git commit -qm three; git rebase -q -x true HEAD~1").stderr)
 
+    def test_a_fifo_by_a_name_that_is_read_at_start_or_end_holds_nobody_up(self):
+        """Nor a link to one, at the end of the run that made it and at the start of the next."""
+        names = ["HEAD", "config", "index", "commondir", "hooks/x.sample", "rebase-merge/git-rebase-todo", "rebase-merge/strategy", "sequencer/opts"]
+        make = "mkdir -p $d/hooks $d/objects $d/refs $d/rebase-merge $d/sequencer; for n in $names; do %s $d/$n 2>/dev/null; done;"
+        script = f"names='{' '.join(names)}'; mkfifo way; for d in x/.git bare; do {make % 'mkfifo'} done;"
+        script += f"for d in y/.git linked; do {make % 'ln -s ../../../way'} done; ls -d $(find . -name 'git-rebase-todo')"
+        for _ in "made", "there":
+            result = self.sh(script, timeout=30)
+            self.assertEqual((result.returncode, len(result.stdout.split())), (0, 4), result)
+        self.assertEqual(self.run_in("true", timeout=30).returncode, 0)
+
     def test_without_a_warden_links_are_reported(self):
         self.repository("old")
         self.more = {"allowNestedUserNamespaces": True}
