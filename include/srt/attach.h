@@ -12,10 +12,12 @@
  *             "command":"npm install","listeners":["proxy", ...],"network":{...}|null}
  *            with one listening descriptor per entry of `listeners`, in order, as SCM_RIGHTS on the
  *            frame's first byte. Kinds: "proxy" (a listening stream socket that speaks HTTP and
- * SOCKS5), "transparent" (redirected TCP), "dns-udp", "dns-tcp". `network` is the settings' object;
- * it can only narrow the policy. null narrows nothing. optional "ask":true: the launcher has
- * somebody who answers for this sandbox. Then what `network` neither allows nor denies is asked
- * (unless it has strictAllowlist), and so is what the policy asks where it lets launchers answer
+ *            SOCKS5), "transparent" (redirected TCP), "dns-udp", "dns-tcp".
+ *            `network` is the settings' object; it can only narrow the policy. null narrows
+ *            nothing.
+ *            optional "ask":true: the launcher has somebody who answers for this sandbox. Then what
+ *            `network` neither allows nor denies is asked (unless it has strictAllowlist), and so
+ *            is what the policy asks where it lets launchers answer
  *   update   {"type":"update","serial":N,"network":{...}}          replaces the narrowing
  *   answer   {"type":"answer","id":"...","verdict":"approve"|"refuse","for":"once"|"sandbox"}
  *            to an ask; "sandbox": also to whatever asks for the same host and port later
@@ -24,25 +26,29 @@
  *   attached {"type":"attached","sandbox":"npm-41-...","policy":"build","generation":7,
  *             "hide":["/etc/gw/gateway.ini", ...],"protect":["/etc/gw/conf.d", ...]}
  *            absolute names of what the gateway lives on, both optional: a launcher keeps the
- * sandbox from reading and changing the former (configuration, secrets, audit log, control and
- *            admin sockets) and from changing the latter (rule lists, directories of includes);
+ *            sandbox from reading and changing the former (configuration, secrets, audit log,
+ *            control and admin sockets) and from changing the latter (rule lists, directories of
+ *            includes);
  *            optional "warnings":[TEXT, ...] about `network`
  *   refused  {"type":"refused","message":"..."}                    and the connection is closed;
  *            optional "faults":[TEXT, ...], those of `network`. These texts and the warnings begin
  *            with the path of the setting they are about: "network.allowedDomains[0]: ..."
- *   updated  {"type":"updated","serial":N,"generation":8}          the narrowing is in force
- * everywhere rejected {"type":"rejected","serial":N,"message":"..."}        nothing changed, the
- * sandbox lives on answers every update whose serial can be read; what else is no message of this
- * page ends the connection denial
- * {"type":"denial","ts":"...","host":"...","port":443,"front":"connect","reason":"...",
+ *   updated  {"type":"updated","serial":N,"generation":8}
+ *            the narrowing is in force everywhere
+ *   rejected {"type":"rejected","serial":N,"message":"..."}
+ *            nothing changed, the sandbox lives on; answers every update whose serial can be read.
+ *            What else is no message of this page ends the connection
+ *   denial   {"type":"denial","ts":"...","host":"...","port":443,"front":"connect","reason":"...",
  *             "rule":ID|null,"policy":"...","message":"...","next_step":"...","request_id":"...",
- *             "missed":N}      N denials before this one were not told: the launcher read too
- * slowly ask      {"type":"ask","id":"...","host":"...","port":443,"front":"connect","method":null,
+ *             "missed":N}
+ *            N denials before this one were not told: the launcher read too slowly
+ *   ask      {"type":"ask","id":"...","host":"...","port":443,"front":"connect","method":null,
  *             "path":null,"policy":"..."|null,"rule":ID|null,"waiting":N,"until":"...",
- *             "allow":"allow = HOST:PORT", ...}    requests of this sandbox wait for an answer
- *   answered
- * {"type":"answered","id":"...","verdict":"approve"|"refuse"|"timeout"|"left"|"overtaken"} that ask
- * needs no answer any more
+ *             "allow":"allow = HOST:PORT", ...}
+ *            requests of this sandbox wait for an answer
+ *   answered {"type":"answered","id":"...",
+ *             "verdict":"approve"|"refuse"|"timeout"|"left"|"overtaken"}
+ *            that ask needs no answer any more
  *
  * A private gateway is started with the other end of a socket pair as its control connection
  * (`srt-gateway run --private FD`); it serves that one sandbox, whose `network` is its policy, and

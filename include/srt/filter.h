@@ -6,10 +6,9 @@
  * linked in; yours is a shared object that exports it as `srt_filter_module` and is named in the
  * configuration by its absolute path:
  *
- *     [filter hours]                       ; one configured filter ("rule") of the module
+ *     [filter hours]                 ; one configured filter ("rule") of the module
  *     module = /usr/lib/srt/office-hours.so
- *     open   = 08:00-18:00                 ; every key but `module`, `timeout` and `fail` is its
- * own
+ *     open   = 08:00-18:00           ; every key but `module`, `timeout` and `fail` is its own
  *
  * Lifecycle.  create() once for each [filter] section of a configuration, on the control thread
  * (`srt-gateway check` and `explain` do so too), and where it refused a key, again without that
@@ -83,8 +82,7 @@ struct srt_filter_request {
     int64_t body_len;    /* of a visible request; -1: chunked, or not visible */
     int64_t now_ms;      /* since the epoch */
     uint64_t timeout_ms; /* how long a PENDING is waited for */
-    int asks; /* the rules do not allow it yet: an operator will be asked when no filter denies it
-               */
+    int asks; /* the rules do not allow it yet: an operator is asked when no filter denies it */
 };
 
 enum srt_filter_verdict {
