@@ -498,15 +498,32 @@ static bool names_socket(const struct launch *launch, const char *path)
     return false;
 }
 
-static unsigned syscall_options(const struct launch *launch)
+static bool hides_something(const struct launch *launch)
+{
+    const struct settings *settings = launch->settings;
+    return settings->filesystem.deny_read.count + settings->credential_files_deny.count > 0;
+}
+
+/* Whether something is hidden that the mounts alone cannot hide. */
+static bool judges_reads(const struct launch *launch)
+{
+    return hides_something(launch) && secrets_watch(&launch->fence);
+}
+
+/* All else is watched only for somebody who wants to hear of it. */
+static bool watches_reads(const struct launch *launch, const struct violations *violations)
+{
+    return judges_reads(launch) ||
+           (hides_something(launch) && !violations_ignored(violations, "deny read /"));
+}
+
+static unsigned syscall_options(const struct launch *launch, bool watch_reads)
 {
     const struct settings *settings = launch->settings;
     return (settings->network.allow_all_unix_sockets ? SYSCALLS_UNIX_SOCKETS : 0u) |
            (named_sockets(launch) ? SYSCALLS_NAMED_SOCKETS : 0u) |
            (named_datagrams(launch) ? SYSCALLS_NAMED_DATAGRAMS : 0u) |
-           (settings->filesystem.deny_read.count + settings->credential_files_deny.count > 0
-                ? SYSCALLS_WATCH_READS
-                : 0u) |
+           (watch_reads ? SYSCALLS_WATCH_READS : 0u) |
            (settings->allow_nested_user_namespaces ? SYSCALLS_NESTED_USERNS : 0u);
 }
 
@@ -527,7 +544,7 @@ static int dry_run(const struct launch *launch)
     for (size_t i = 0; launch->env[i] != NULL; i++)
         printf("  %s\n", launch->env[i]);
     puts("refused system calls:");
-    syscalls_print(syscall_options(launch), stdout);
+    syscalls_print(syscall_options(launch, false), stdout);
     if (launch->gateway_socket == NULL && launch->way_out)
         printf("way out: %s, a private gateway\n", way_out_place(launch));
     else if (launch->way_out_is_socket)
@@ -676,8 +693,7 @@ static int put_up_mounts(struct launch *launch, const struct cell *cell, int soc
         .tmpdir = launch->tmpdir == private_tmpdir ? private_tmpdir : NULL,
         .socket_dir = socket_dir,
         .names_judged = is_supervised(launch),
-        .reads_judged =
-            (syscall_options(launch) & SYSCALLS_WATCH_READS) != 0 && secrets_watch(&launch->fence),
+        .reads_judged = judges_reads(launch),
     };
     struct srt_err err;
     int result = inside_do(&cell->inside, INSIDE_MOUNTS, mounts_carry_out, &job, NULL, &err);
@@ -715,7 +731,10 @@ static int run_inside(struct launch *launch, struct cell *cell, struct egress *e
     mode_t mask = umask(0);
     umask(mask);
     autofree char **roots = list_roots(&launch->plan);
-    struct job job = {.syscalls = syscall_options(launch),
+    static struct violations violations;
+    violations_open(&violations, launch->name, launch->argv, launch->settings,
+                    launch->violations_fd);
+    struct job job = {.syscalls = syscall_options(launch, watches_reads(launch, &violations)),
                       .ignored_signals = launch->ignored_signals,
                       .umask = mask,
                       .supervised = is_supervised(launch),
@@ -731,13 +750,11 @@ static int run_inside(struct launch *launch, struct cell *cell, struct egress *e
         return fail("%s", err.text);
 
     autofree_sockets char **sockets = list_sockets(launch);
-    static struct violations violations;
-    violations_open(&violations, launch->name, launch->argv, launch->settings,
-                    launch->violations_fd);
     struct warden_law law = {.fence = &launch->fence,
                              .plan = &launch->plan,
                              .sockets = sockets,
-                             .syscalls = job.syscalls};
+                             .syscalls = job.syscalls,
+                             .silent = violations_ignored(&violations, "deny ")};
     struct supervise supervise = {.cell = cell,
                                   .egress = launch->way_out ? egress : NULL,
                                   .control = control,

@@ -19,7 +19,8 @@ enum syscalls_option {
     SYSCALLS_NESTED_USERNS = 1 << 1,   /* allowNestedUserNamespaces */
     SYSCALLS_NAMED_SOCKETS = 1 << 2,   /* network.allowUnixSockets: the warden connects them */
     SYSCALLS_NAMED_DATAGRAMS = 1 << 4, /* one of them takes datagrams: the warden sends these */
-    SYSCALLS_WATCH_READS = 1 << 3, /* filesystem.denyRead: what is asked for and hidden is told */
+    SYSCALLS_WATCH_READS = 1 << 3, /* filesystem.denyRead: what is asked for and hidden is told, or
+                                    * what is hidden could be replaced (warden/secrets.h) */
 };
 
 /* Why a call is refused. */

@@ -70,6 +70,11 @@ static bool ignored(const struct violations *violations, const char *line, size_
     return false;
 }
 
+bool violations_ignored(const struct violations *violations, const char *beginning)
+{
+    return ignored(violations, beginning, strlen(beginning));
+}
+
 /* Bytes that are not UTF-8 have no place in JSON; they show as question marks. */
 static json_t *text_or_null(const char *text)
 {

@@ -49,6 +49,9 @@ struct violations {
 
 void violations_open(struct violations *violations, const char *sandbox, char *const *argv,
                      const struct settings *settings, int fd);
+/* Whether nobody wants to hear of any violation whose line begins so: "deny " is how all of them
+ * do, "deny read /" those about files that are hidden. */
+bool violations_ignored(const struct violations *violations, const char *beginning);
 void violations_add(struct violations *violations, const struct violation *violation);
 /* Refusals that nobody could describe. */
 void violations_add_unlisted(struct violations *violations, uint64_t count);

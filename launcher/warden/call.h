@@ -69,7 +69,7 @@ struct call {
     const struct seccomp_notif *request;
     uint64_t serial;       /* of this call, never 0 */
     struct caller *caller; /* once it is certain that its directory is this caller's */
-    bool reported;         /* once is enough */
+    bool reported;         /* once is enough, and where nobody listens it is not told at all */
     bool cuts;             /* truncate(): what is opened is cut to `size` and not given */
     off_t size;
 };

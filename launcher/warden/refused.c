@@ -73,7 +73,7 @@ int64_t answer_refused(struct call *call)
     if (!syscalls_find_refusal(call->ward->law->syscalls, call->request->data.nr,
                                (const uint64_t *)call->request->data.args, &refusal))
         return -ENOSYS;
-    if (is_question_to_nscd(call))
+    if (call->reported || is_question_to_nscd(call))
         return -refusal.error;
     struct warden_report message = {
         .kind = WARDEN_SYSCALL, .error = refusal.error, .unless = refusal.unless};

@@ -43,7 +43,8 @@ static _Noreturn void serve(struct ward *ward)
                 _exit(0);
             continue;
         }
-        struct call call = {.ward = ward, .request = &request, .serial = serial};
+        struct call call = {
+            .ward = ward, .request = &request, .serial = serial, .reported = ward->law->silent};
         call_answer(&call, table_answer(&call));
     }
 }

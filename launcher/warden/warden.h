@@ -54,6 +54,7 @@ struct warden_law {
     char *const *sockets; /* absolute paths of Unix sockets, or of directories of them, that may be
                            * connected to; NULL ends */
     unsigned syscalls;    /* enum syscalls_option */
+    bool silent;          /* nobody wants to hear of a refusal: it only enforces */
 };
 
 struct warden {

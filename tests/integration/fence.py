@@ -52,6 +52,7 @@ def snapshot(root):
 
 class Fence(unittest.TestCase):
     as_user = False
+    unheard = False
     programs = None
 
     @classmethod
@@ -83,7 +84,7 @@ class Fence(unittest.TestCase):
         os.mkdir(self.work)
         self.filesystem = {"denyRead": [], "allowWrite": ["."], "denyWrite": []}
         self.network = {"allowedDomains": [], "deniedDomains": []}
-        self.more = {}
+        self.more = {"ignoreViolations": {"*": ["deny "]}} if self.unheard else {}
         self.own(self.top)
 
     def own(self, *paths):
@@ -152,9 +153,18 @@ class Fence(unittest.TestCase):
         return result
 
 
-def both(namespace, *classes):
-    """Adds AsUser twins of the classes to the module."""
+def add_twins(namespace, classes, suffix, **changes):
     for cls in classes:
-        twin = type(cls.__name__ + "AsUser", (cls,), {"as_user": True})
+        twin = type(cls.__name__ + suffix, (cls,), changes)
         twin.__module__ = cls.__module__
         namespace[twin.__name__] = twin
+
+
+def both(namespace, *classes):
+    """Adds AsUser twins of the classes to the module."""
+    add_twins(namespace, classes, "AsUser", as_user=True)
+
+
+def unheard(namespace, *classes):
+    """Adds twins whose settings ignore every violation: then the fence only enforces, and must do that all the same."""
+    add_twins(namespace, classes, "Unheard", unheard=True)

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from fence import Fence, both, content_of
+from fence import Fence, both, content_of, unheard
 
 TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools")
 SEGMENT, QUEUE = 0x5A7A77AC, "/srt-attacks"
@@ -170,6 +170,7 @@ class Attacks(Fence):
 
 
 both(globals(), Attacks)
+unheard(globals(), Attacks)
 
 if __name__ == "__main__":
     unittest.main()

@@ -9,7 +9,7 @@ import threading
 import time
 import unittest
 
-from fence import Fence, both
+from fence import Fence, both, unheard
 
 CAS = "/etc/ssl/certs/ca-certificates.crt"
 
@@ -654,6 +654,7 @@ def command_line(pid):
 
 
 both(globals(), Life, Surroundings, GatewayInReach, ProgramAndModulesInReach, Warden, ProtectedNames, Streams, Tricks)
+unheard(globals(), Warden)
 
 if __name__ == "__main__":
     unittest.main()

@@ -2,7 +2,7 @@
 not look into, and nothing whose path is too long to be told."""
 import unittest
 
-from fence import Fence, both
+from fence import Fence, both, unheard
 
 # A configuration that was vetted, as git makes one.
 MAKE = r"""
@@ -110,6 +110,7 @@ class Judged(Fence):
 
 
 both(globals(), Judged)
+unheard(globals(), Judged)
 
 if __name__ == "__main__":
     unittest.main()

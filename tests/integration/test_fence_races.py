@@ -8,7 +8,7 @@ import subprocess
 import threading
 import unittest
 
-from fence import Fence, both
+from fence import Fence, both, unheard
 
 SECONDS = int(os.environ.get("SRT_RACE_SECONDS", "4"))
 TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools")
@@ -80,6 +80,7 @@ class Races(Fence):
 
 
 both(globals(), Races)
+unheard(globals(), Races)
 
 if __name__ == "__main__":
     unittest.main()

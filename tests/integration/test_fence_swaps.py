@@ -4,7 +4,7 @@ import socket
 import subprocess
 import unittest
 
-from fence import Fence, both
+from fence import Fence, both, unheard
 
 REMOVE = r"""
 #define _GNU_SOURCE
@@ -153,6 +153,7 @@ with socket.socket(socket.AF_UNIX) as own:
 
 
 both(globals(), Swaps)
+unheard(globals(), Swaps)
 
 if __name__ == "__main__":
     unittest.main()

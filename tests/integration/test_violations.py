@@ -362,6 +362,83 @@ for i in range(1000):
         self.assertNotIn("\ndeny x", result.stderr.split("<sandbox_violations>")[1])
 
 
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as f:
+        return [int(child) for child in f.read().split()]
+
+
+class Unheard(Told):
+    """What nobody wants to hear of is refused all the same, and what only tells of it is left out."""
+    SECRET = "hidden/secret"
+
+    def setUp(self):
+        super().setUp()
+        self.write(self.SECRET)
+        self.filesystem["denyRead"] = ["hidden"]
+
+    def ignore(self, *texts, command="*"):
+        self.more["ignoreViolations"] = {command: list(texts)}
+
+    def turns_of_the_warden(self, opens):
+        """How often it gave its processor away while a command opened a file for reading so many times."""
+        settings = self.settings()
+        self.own()
+        with subprocess.Popen([self.launch, "-s", settings, "--egress", "none", "--", "python3", "-uc", f"""
+import os
+print("ready"); input()
+for i in range({opens}): os.close(os.open("/etc/passwd", os.O_RDONLY))
+print("done"); input()"""], cwd=self.work, env=self.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              text=True, **self.popen_args()) as process:
+            self.addCleanup(process.kill)
+            seen = []
+            for word in ("ready", "done"):
+                self.assertEqual(process.stdout.readline().strip(), word)
+                status = [status for status in map(self.status_of, children_of(process.pid)) if "srt-warden" in status]
+                seen.append(sum(map(int, re.findall(r"voluntary_ctxt_switches:\s*(\d+)", *status))))
+                process.stdin.write("go\n")
+                process.stdin.flush()
+            self.assertEqual(process.wait(timeout=60), 0)
+        return seen[1] - seen[0]
+
+    @staticmethod
+    def status_of(pid):
+        with open(f"/proc/{pid}/status") as f:
+            return f.read()
+
+    def test_reading_waits_for_nobody(self):
+        for texts, waits in (([], True), (["/etc/"], True), (["deny read"], False), (["no such thing", "deny "], False)):
+            with self.subTest(ignored=texts):
+                self.ignore(*texts)
+                turns = self.turns_of_the_warden(1000)
+                self.assertTrue(turns > 500 if waits else turns < 100, turns)
+
+    def test_what_could_be_replaced_is_watched_all_the_same(self):
+        self.ignore("deny ")
+        self.filesystem["denyRead"] = [self.SECRET]
+        self.assertGreater(self.turns_of_the_warden(1000), 500)
+
+    def test_only_the_command_that_is_meant(self):
+        for command, operations in (("mkdir .vscode", set()), ("another command", {"mkdir", "read", "unshare"})):
+            with self.subTest(command=command):
+                self.ignore("deny ", command=command)
+                result, violations = self.told("/bin/sh", "-c", "mkdir .vscode; cat hidden/secret; unshare -U true; exit 0")
+                self.assertRan(result)
+                self.assertEqual({violation["operation"] for violation in violations}, operations)
+
+    def test_everything_is_refused_and_nothing_told(self):
+        self.ignore("deny ")
+        result, violations = self.told("/bin/sh", "-c", """
+exec 2>/dev/null
+mkdir .vscode && echo made
+echo x > .bashrc && echo written
+cat hidden/secret && echo read
+mkdir a; mv a .vscode && echo moved
+unshare -Ur true && echo unshared
+exit 3""")
+        self.assertEqual((result.returncode, result.stdout, result.stderr, violations), (3, "", "", []))
+        self.assertEqual(sorted(os.listdir(self.work)), ["a", "hidden"])
+
+
 class Sockets(Told):
     def agent(self):
         """An ssh agent of the user's, with one key."""
@@ -954,7 +1031,7 @@ class Documented(Told):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
-both(globals(), Calls, Lines, Sockets, Datagrams, Loads, Directories)
+both(globals(), Calls, Lines, Unheard, Sockets, Datagrams, Loads, Directories)
 
 if __name__ == "__main__":
     unittest.main()
