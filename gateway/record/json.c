@@ -1,6 +1,7 @@
 #include "record/json.h"
 
 #include "srt/must.h"
+#include "srt/plain.h"
 #include "srt/text.h"
 
 #include <stdio.h>
@@ -82,50 +83,10 @@ static bool needs_escape(unsigned code)
     return code < 0x20 || (code >= 0x7f && code <= 0x9f) || code == 0x2028 || code == 0x2029;
 }
 
-static bool is_plain(unsigned char c)
+/* `value` is what is left of a text from the first byte on that does not stand for itself. */
+static void put_escaped(struct json *json, struct str value)
 {
-    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
-}
-
-#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
-
-/* The same of eight bytes at once. A borrow or carry that goes from one byte into the next comes
- * from one that is not plain itself. */
-static bool are_plain(uint64_t eight)
-{
-    const uint64_t quote = eight ^ EACH('"'), backslash = eight ^ EACH('\\');
-    const uint64_t control = (eight - EACH(0x20)) & ~eight;
-    const uint64_t above = eight | (eight + EACH(1));
-    const uint64_t marks = ((quote - EACH(1)) & ~quote) | ((backslash - EACH(1)) & ~backslash);
-    return ((control | above | marks) & EACH(0x80)) == 0;
-}
-
-/* Copies what stands for itself; returns how much that was. */
-static size_t put_plain(struct json *json, struct str value)
-{
-    reserve(json, value.len);
-    char *out = json->data + json->len;
-    size_t len = 0;
-    for (uint64_t eight; value.len - len >= sizeof(eight); len += sizeof(eight)) {
-        memcpy(&eight, value.p + len, sizeof(eight));
-        if (!are_plain(eight))
-            break;
-        memcpy(out + len, &eight, sizeof(eight));
-    }
-    for (; len < value.len && is_plain((unsigned char)value.p[len]); len++)
-        out[len] = value.p[len];
-    json->len += len;
-    return len;
-}
-
-static void put_quoted(struct json *json, struct str value)
-{
-    put_byte(json, '"');
     while (value.len > 0) {
-        value = str_from(value, put_plain(json, value));
-        if (value.len == 0)
-            break;
-
         unsigned code = 0;
         size_t len = utf8_sequence(value, &code);
         if (len == 0) {
@@ -139,25 +100,50 @@ static void put_quoted(struct json *json, struct str value)
             put(json, value.p, len);
         }
         value = str_from(value, len);
+
+        reserve(json, value.len);
+        len = plain_copy(json->data + json->len, value.p, value.len);
+        json->len += len;
+        value = str_from(value, len);
     }
-    put_byte(json, '"');
+}
+
+/* Keys are short: two copies that overlap are cheaper than a call. */
+static inline char *copy_key(char *out, struct str key)
+{
+    if (key.len >= 4 && key.len < 8) {
+        memcpy(out, key.p, 4);
+        memcpy(out + key.len - 4, key.p + key.len - 4, 4);
+    } else if (key.len >= 8 && key.len <= 16) {
+        memcpy(out, key.p, 8);
+        memcpy(out + key.len - 8, key.p + key.len - 8, 8);
+    } else {
+        memcpy(out, key.p, key.len);
+    }
+    return out + key.len;
+}
+
+enum { AROUND_KEY = 4 }; /* a comma, quotes, a colon */
+
+/* There is room for it. */
+static inline char *key_at(struct json *json, char *out, struct str key)
+{
+    if (json->comma)
+        *out++ = ',';
+    json->comma = true;
+    if (key.p == NULL)
+        return out;
+    *out++ = '"';
+    out = copy_key(out, key);
+    *out++ = '"';
+    *out++ = ':';
+    return out;
 }
 
 static void put_key(struct json *json, struct str key)
 {
-    reserve(json, key.len + 4);
-    char *out = json->data + json->len;
-    if (json->comma)
-        *out++ = ',';
-    json->comma = true;
-    if (key.p != NULL) {
-        *out++ = '"';
-        memcpy(out, key.p, key.len);
-        out += key.len;
-        *out++ = '"';
-        *out++ = ':';
-    }
-    json->len = (size_t)(out - json->data);
+    reserve(json, key.len + AROUND_KEY);
+    json->len = (size_t)(key_at(json, json->data + json->len, key) - json->data);
 }
 
 void json_reset(struct json *json)
@@ -200,20 +186,29 @@ void json_array_close(struct json *json)
 
 void json_put_text(struct json *json, struct str key, struct str value)
 {
-    put_key(json, key);
-    if (value.p == NULL)
-        put(json, "null", 4);
-    else
-        put_quoted(json, value);
+    reserve(json, key.len + AROUND_KEY + value.len + sizeof("null"));
+    char *out = key_at(json, json->data + json->len, key);
+    if (value.p == NULL) {
+        memcpy(out, "null", 4);
+        json->len = (size_t)(out + 4 - json->data);
+        return;
+    }
+    *out++ = '"';
+    const size_t plain = plain_copy(out, value.p, value.len);
+    json->len = (size_t)(out + plain - json->data);
+    if (plain < value.len)
+        put_escaped(json, str_from(value, plain));
+    put_byte(json, '"');
 }
 
 void json_put_number(struct json *json, struct str key, int64_t value)
 {
-    char digits[TEXT_NUMBER_MAX];
     put_key(json, key);
     if (value < 0)
         put_byte(json, '-');
-    put(json, digits, text_number(digits, value < 0 ? 0 - (uint64_t)value : (uint64_t)value));
+    reserve(json, TEXT_NUMBER_MAX);
+    json->len +=
+        text_number(json->data + json->len, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
 }
 
 void json_bool(struct json *json, const char *key, bool value)

@@ -2,6 +2,7 @@
 
 #include "filters/words.h"
 #include "session/session.h"
+#include "srt/plain.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -71,18 +72,22 @@ void refusal_texts(const struct session *session, char *message, size_t message_
 /* A string of RFC 8941 3.3.3: printable ASCII, with backslash and quote escaped. */
 static void append_quoted(struct buf *out, const char *text)
 {
-    char *room = buf_room(out, 2 * strlen(text) + 2);
-    size_t len = 0;
-    room[len++] = '"';
-    for (const char *p = text; *p != '\0'; p++) {
-        if (*p == '"' || *p == '\\')
-            room[len++] = '\\';
-        room[len++] = *p;
-        if (*p < ' ' || *p > '~')
-            room[len - 1] = '?';
+    const size_t len = strlen(text);
+    char *const room = buf_room(out, 2 * len + 2), *at = room;
+    *at++ = '"';
+    for (size_t done = 0; done < len;) {
+        const size_t plain = plain_copy(at, text + done, len - done);
+        at += plain;
+        done += plain;
+        if (done == len)
+            break;
+        const char c = text[done++];
+        if (c == '"' || c == '\\')
+            *at++ = '\\';
+        *at++ = c < ' ' || c > '~' ? '?' : c;
     }
-    room[len++] = '"';
-    buf_added(out, len);
+    *at++ = '"';
+    buf_added(out, (size_t)(at - room));
 }
 
 static const char *policy_word(const struct session *session)

@@ -246,9 +246,11 @@ enum http_result http_scan_head(struct http_scan *scan, struct str bytes, size_t
 {
     size_t end = bytes.len < max ? bytes.len : max;
     while (scan->state != SCAN_DONE) {
-        uint8_t class = part_bytes[scan->state];
-        while (scan->at < end && http_byte_is(bytes.p[scan->at], class))
-            scan->at++;
+        const uint8_t class = part_bytes[scan->state];
+        size_t at = scan->at;
+        while (at < end && http_byte_is(bytes.p[at], class))
+            at++;
+        scan->at = at;
         if (!check_part_length(scan, fault))
             return HTTP_REFUSED;
         if (scan->at >= end)

@@ -988,6 +988,17 @@ class Answers(HttpCase):
         self.assertEqual(body["rule"], "no-bad")
         self.assertIn("use the mirror", body["message"])
 
+    def test_a_reason_is_a_quoted_string_in_the_head_whatever_stands_where_in_it(self):
+        odd = ("\\", "~\\", "\u00fc", "x\\y\u00fcz")
+        reasons = ["a" * before + what + "b" * behind for what in odd for before in (0, 3, 9, 17) for behind in (0, 16)]
+        self.lab(deny=[f'bad{number}.test reason="{reason}"' for number, reason in enumerate(reasons)])
+        for number, reason in enumerate(reasons):
+            response = self.gw.refused_connect(f"bad{number}.test:443")
+            body = self.assert_refused(response, 403, "denied-by-rule")
+            self.assertIn(reason, body["message"])
+            shown = "".join("?" * len(c.encode()) if c > "~" else c.replace("\\", "\\\\").replace('"', '\\"') for c in body["message"])
+            self.assertTrue(response.get("Proxy-Status").endswith(f'; details="{shown}"'), response.get("Proxy-Status"))
+
     def test_H47_a_dead_upstream_is_not_a_refusal(self):
         port = self.closed_port()
         gw = self.gateway(allow=[f"good.test:{port}"], hosts={"good.test": "127.0.0.2"})

@@ -92,26 +92,28 @@ static void every_pair_of_bytes_is_one_valid_line(void **state)
     json_free(&json);
 }
 
-/* Wherever a byte stands in a longer text, it and its neighbours are written as they are alone. */
+/* Wherever a byte stands in a text of any length, it and its neighbours are written as they are
+ * alone. */
 static void bytes_are_written_alike_in_any_place(void **state)
 {
     (void)state;
-    enum { AROUND = 19 };
+    enum { MOST_AROUND = 40 }; /* more than two copies of sixteen bytes */
     struct json alone = {0}, whole = {0};
     for (unsigned pair = 0; pair < 0x10000; pair++) {
         const char bytes[2] = {(char)(pair >> 8), (char)(pair & 255)};
         json_text(&alone, NULL, (struct str){bytes, 2});
         const struct str written = {alone.data + 1, alone.len - 2};
-        for (size_t at = pair % 7; at <= AROUND; at += 7) {
-            char text[AROUND + 2], wanted[AROUND + 2 + 16];
+        const size_t around = pair % (MOST_AROUND + 1);
+        for (size_t at = pair / 41 % 7; at <= around; at += 7) {
+            char text[MOST_AROUND + 2], wanted[MOST_AROUND + 2 + 16];
             memset(text, 'x', sizeof(text));
             memset(wanted, 'x', sizeof(wanted));
             memcpy(text + at, bytes, 2);
             wanted[0] = '"';
             memcpy(wanted + 1 + at, written.p, written.len);
-            wanted[1 + AROUND + written.len] = '"';
-            wanted[2 + AROUND + written.len] = '\0';
-            json_text(&whole, NULL, (struct str){text, sizeof(text)});
+            wanted[1 + around + written.len] = '"';
+            wanted[2 + around + written.len] = '\0';
+            json_text(&whole, NULL, (struct str){text, around + 2});
             expect(&whole, wanted);
         }
         json_reset(&alone);
