@@ -186,11 +186,11 @@ void json_array_close(struct json *json)
 
 void json_put_text(struct json *json, struct str key, struct str value)
 {
-    reserve(json, key.len + AROUND_KEY + value.len + sizeof("null"));
+    reserve(json, key.len + AROUND_KEY + value.len + 1); /* and its first quote */
     char *out = key_at(json, json->data + json->len, key);
     if (value.p == NULL) {
-        memcpy(out, "null", 4);
-        json->len = (size_t)(out + 4 - json->data);
+        json->len = (size_t)(out - json->data);
+        put(json, "null", 4);
         return;
     }
     *out++ = '"';
