@@ -1,6 +1,8 @@
 #include "launcher/afterwards.h"
 
 #include "launcher/clock.h"
+#include "launcher/gitconfig.h"
+#include "launcher/gitindex.h"
 #include "launcher/rebase.h"
 #include "launcher/tree.h"
 #include "launcher/vet.h"
@@ -9,17 +11,23 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SEARCH_MS = 5000, REBASE_MAX = 1024 * 1024 };
+enum {
+    SEARCH_MS = 5000,
+    REBASE_MAX = 1024 * 1024,
+    CONFIG_MAX = 1024 * 1024,
+    INDEXES_MAX = 256 * 1024 * 1024, /* bytes of all of them together */
+};
 
 struct look {
     const struct fence *fence;
     struct timespec started;
     struct violations *violations;
+    size_t index_budget; /* bytes that may still be read */
 };
 
 /* By the time of the last change of the inode, which no unprivileged program can set. */
@@ -147,21 +155,25 @@ static const struct unfinished {
     {"sequencer", "opts", "a cherry-pick or revert",
      "outside the sandbox end it with --abort, and not with --continue",
      rebase_sequence_names_program},
+    {"rebase-apply", "apply-opt", "a git am or rebase",
+     "outside the sandbox end it with --abort, and with neither --continue nor --skip",
+     rebase_has_odd_option},
 };
 
-/* The first bytes of a file; 0 where there is none. A FIFO or a terminal by this name, or behind a
- * link of it, would be waited for. */
-static size_t read_start(const char *path, char *bytes, size_t size)
+/* The bytes of a file, `max` of them at most; NULL where there is none. A FIFO or a terminal by
+ * this name, or behind a link of it, would be waited for. */
+static char *read_start(const char *path, size_t max, size_t *len)
 {
     struct stat st;
     autoclose int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
-        return 0;
-    size_t len = 0;
+        return NULL;
+    size_t size = (size_t)st.st_size < max ? (size_t)st.st_size : max;
+    char *bytes = must(malloc(size + 1));
     ssize_t n = 1;
-    while (len < size && (n = read(fd, bytes + len, size - len)) > 0)
-        len += (size_t)n;
-    return len;
+    for (*len = 0; *len < size && n > 0; *len += n > 0 ? (size_t)n : 0)
+        n = read(fd, bytes + *len, size - *len);
+    return bytes;
 }
 
 /* What is under way runs its commands when somebody goes on with it. */
@@ -169,9 +181,9 @@ static void look_at_unfinished(const struct look *look, const struct unfinished 
                                const char *path, const char *setting)
 {
     char command[128] = "too much to be looked at";
-    autofree char *bytes = must(malloc(REBASE_MAX));
-    size_t len = read_start(path, bytes, REBASE_MAX);
-    if (len == 0 || !is_new(look, path) ||
+    size_t len = 0;
+    autofree char *bytes = read_start(path, REBASE_MAX, &len);
+    if (bytes == NULL || len == 0 || !is_new(look, path) ||
         (len < REBASE_MAX && !row->finds(bytes, len, command, sizeof(command))))
         return;
     autofree char *message =
@@ -201,9 +213,69 @@ static void look_for_unfinished(const struct look *look, const struct tree_entry
     }
 }
 
+static bool on_format(void *context, const struct gitconfig_entry *entry)
+{
+    size_t *hash = context;
+    if (strcmp(entry->section, "extensions") == 0 && entry->subsection == NULL &&
+        strcmp(entry->name, "objectformat") == 0 && entry->value != NULL)
+        *hash = strcmp(entry->value, "sha256") == 0 ? GITINDEX_SHA256 : GITINDEX_SHA1;
+    return true;
+}
+
+/* The length of a hash in the repository that has this git directory: its configuration says so, or
+ * for a linked worktree the one two levels above. */
+static size_t hash_of(const char *git_dir)
+{
+    static const char *const names[] = {"config", "../../config"};
+    size_t hash = GITINDEX_SHA1;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        size_t len = 0;
+        autofree char *path = path_join(git_dir, names[i]);
+        autofree char *bytes = read_start(path, CONFIG_MAX, &len);
+        if (bytes == NULL)
+            continue;
+        gitconfig_read(bytes, len, on_format, &hash);
+        break;
+    }
+    return hash;
+}
+
+/* What git is to write is said by the index, which has to be writable for any commit. */
+static void look_at_index(struct look *look, const struct tree_entry *entry, const char *setting)
+{
+    static const char shared[] = "sharedindex.";
+    if ((strcmp(entry->name, "index") != 0 && strncmp(entry->name, shared, strlen(shared)) != 0) ||
+        !is_new(look, entry->path))
+        return;
+    char name[256] = "";
+    size_t len = 0;
+    autofree char *dir = path_parent(entry->path);
+    autofree char *bytes = read_start(entry->path, look->index_budget, &len);
+    bool whole = len < look->index_budget;
+    if (bytes == NULL)
+        return;
+    enum gitindex_end end =
+        whole ? gitindex_look(bytes, len, hash_of(dir), name, sizeof(name)) : GITINDEX_ODD;
+    look->index_budget -= len;
+    if (end == GITINDEX_PLAIN)
+        return;
+    autofree char *message = end == GITINDEX_STRAY
+                                 ? must_format("by this index git outside would write to %s", name)
+                                 : must_copy(whole ? "this index is not as git writes it"
+                                                   : "this index is too large to be looked at");
+    violations_add(look->violations,
+                   &(struct violation){.kind = "file",
+                                       .operation = "create",
+                                       .path = entry->path,
+                                       .setting = setting,
+                                       .message = message,
+                                       .hint = "remove it, and have git make another one: git "
+                                               "reset"});
+}
+
 static bool on_entry(void *context, const struct tree_entry *entry)
 {
-    const struct look *look = context;
+    struct look *look = context;
     if (entry->type == PATH_UNREADABLE || (entry->type == PATH_DIR && protect_barren(entry->path)))
         return false;
     struct fence_view view = fence_view(look->fence, entry->path);
@@ -226,8 +298,10 @@ static bool on_entry(void *context, const struct tree_entry *entry)
         strcmp(entry->name, "HEAD") == 0)
         look_at_repository(look, entry);
     const char *hooks_setting = protect_part_of_any(&look->fence->protect, 0);
-    if (entry->type != PATH_DIR && hooks_setting != NULL)
+    if (entry->type != PATH_DIR && hooks_setting != NULL) {
         look_for_unfinished(look, entry, hooks_setting);
+        look_at_index(look, entry, hooks_setting);
+    }
     if (entry->type == PATH_SYMLINK && is_new(look, entry->path))
         report_link(look, entry->path);
     return view.writable;
@@ -236,7 +310,7 @@ static bool on_entry(void *context, const struct tree_entry *entry)
 bool afterwards_report(const struct fence *fence, struct timespec started,
                        struct violations *violations)
 {
-    struct look look = {fence, started, violations};
+    struct look look = {fence, started, violations, INDEXES_MAX};
     int64_t deadline_ms = clock_ms() + SEARCH_MS;
     const char *last = NULL;
     for (size_t i = 0; i < fence->count; i++) {

@@ -91,3 +91,50 @@ bool rebase_sequence_names_program(const char *bytes, size_t len, char *command,
     gitconfig_read(bytes, len, on_option, &sequence);
     return sequence.found;
 }
+
+/* The options of git am that are for git apply (OPT_PASSTHRU_ARGV in git's am.c). */
+static bool is_of_am(const char *option, size_t len)
+{
+    static const char *const words[] = {"--whitespace=",
+                                        "--ignore-space-change",
+                                        "--ignore-whitespace",
+                                        "--directory=",
+                                        "--exclude=",
+                                        "--include=",
+                                        "--reject",
+                                        "-C",
+                                        "-p"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (len >= strlen(words[i]) && memcmp(option, words[i], strlen(words[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Each is a space and a word in single quotes, as sq_quote_argv() of git's quote.c writes them. The
+ * length of the first, 0 where it is spelled or means something else. */
+static size_t option_of_am(const char *bytes, size_t len)
+{
+    static const char open[] = " '";
+    const size_t begin = strlen(open);
+    if (len < begin || memcmp(bytes, open, begin) != 0)
+        return 0;
+    const char *end = memchr(bytes + begin, '\'', len - begin);
+    bool good = end != NULL && is_of_am(bytes + begin, (size_t)(end - bytes) - begin);
+    return good ? (size_t)(end - bytes) + 1 : 0;
+}
+
+bool rebase_has_odd_option(const char *bytes, size_t len, char *command, size_t size)
+{
+    static const char program[] = "git apply";
+    while (len > 0 && bytes[len - 1] == '\n')
+        len--;
+    size_t at = 0, next = 1;
+    for (; at < len && next > 0; at += next)
+        next = option_of_am(bytes + at, len - at);
+    if (next > 0)
+        return false;
+    copy_printable(command, size, program, strlen(program));
+    size_t start = strlen(command);
+    copy_printable(command + start, size - start, bytes + at, len - at);
+    return true;
+}

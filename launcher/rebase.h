@@ -20,4 +20,8 @@ bool rebase_finds_command(const char *bytes, size_t len, char *command, size_t s
 bool rebase_names_program(const char *bytes, size_t len, char *command, size_t size);
 bool rebase_sequence_names_program(const char *bytes, size_t len, char *command, size_t size);
 
+/* Options for git apply (`rebase-apply/apply-opt`) that git am does not hand on: with one of those
+ * git apply writes to any file. */
+bool rebase_has_odd_option(const char *bytes, size_t len, char *command, size_t size);
+
 #endif

@@ -1,6 +1,7 @@
 """git inside the fence: what it does works, and nothing that git outside would run or obey comes to be."""
 import json
 import os
+import shutil
 import subprocess
 import unittest
 
@@ -611,6 +612,45 @@ int main(void) {
         self.assertRegex(result.stderr, "rebase-merge/git-rebase-todo .*is to run: evil;")
         os.unlink(os.path.join(self.work, "old/.git/rebase-merge"))
         self.assertNotIn("is to run", self.sh("cd old; echo 3 > g; git add g; git commit -qm three; git rebase -q -x true HEAD~1").stderr)
+
+    def test_an_index_that_would_have_git_write_elsewhere_is_reported(self):
+        """git believes the names in it: the next `git checkout -- .` outside would write them."""
+        self.repository("old")
+        program = """
+import hashlib, struct, subprocess, sys
+blob = subprocess.run(["git", "hash-object", "-w", "--stdin"], input=b"true", capture_output=True, check=True).stdout.strip()
+name = sys.argv[1].encode()
+entry = bytes(24) + struct.pack(">I", 0o100755) + bytes(12) + bytes.fromhex(blob.decode()) + struct.pack(">H", len(name)) + name
+entry += bytes(8 - len(entry) % 8)
+body = b"DIRC" + struct.pack(">II", 2, 1) + entry
+with open(sys.argv[2], "wb") as f: f.write(body + hashlib.sha1(body).digest())
+"""
+        self.write("make.py", program)
+        for name in ".git/hooks/post-checkout", "../escaped":
+            for index in ".git/index", ".git/sharedindex.0123", ".git/worktrees/w/index", ".git/modules/m/index", ".git/logs/i":
+                result = self.sh(f"cd old; mkdir -p $(dirname {index}); python3 ../make.py {name} {index}; "
+                                 + ("rm -f .git/index; ln -s logs/i .git/index" if index.endswith("/i") else "true"))
+                told = ".git/index" if index.endswith("/i") else index
+                self.assertIn(f"{self.work}/old/{told} (protected: git hooks): by this index git outside would write to {name}; remove it", result.stderr)
+                self.assertNotIn("by this index", self.sh(f"cd old; rm -f .git/index {index}; git reset -q").stderr)
+        self.assertFalse(os.path.exists(os.path.join(self.work, "escaped")))
+
+    def test_an_index_of_gits_own_is_not_reported(self):
+        steps = ("git init -q $f r; cd r; mkdir d; echo a > d/a; echo b > .gitignore; git add .; git commit -qm one; echo c > new; git add -N new;",
+                 "cd r; git update-index --index-version 4; git status -s;", "cd r; git update-index --split-index; echo d > d/d; git add d/d;",
+                 "cd r; git update-index --no-split-index; git -c index.threads=4 read-tree HEAD; git sparse-checkout set --sparse-index d; git ls-files > /dev/null;")
+        for form in "sha1", "sha256":
+            for step in steps:
+                result = self.sh(step.replace("$f", f"--object-format={form}"))
+                self.assertEqual((result.returncode, "index" in result.stderr.replace("sparse index", "")), (0, False), (step, result.stderr))
+            shutil.rmtree(os.path.join(self.work, "r"))
+
+    def test_a_git_am_that_would_write_elsewhere_is_reported(self):
+        self.repository("old")
+        plain = "mkdir -p old/.git/rebase-apply; echo \" '-p1' '--whitespace=fix'\" > old/.git/rebase-apply/apply-opt"
+        self.assertNotIn("is to run", self.sh(plain).stderr)
+        result = self.sh(plain.replace("-p1", "--build-fake-ancestor=/x"))
+        self.assertRegex(result.stderr, "a git am or rebase that was begun in the sandbox is to run: git apply '--build-fake-ancestor=/x'")
 
     def test_a_fifo_by_a_name_that_is_read_at_start_or_end_holds_nobody_up(self):
         """Nor a link to one, at the end of the run that made it and at the start of the next."""

@@ -91,6 +91,29 @@ static void test_so_it_is_in_the_options_of_a_sequence(void **state)
     assert_sequence("", false);
 }
 
+static void assert_option(const char *file, const char *expected)
+{
+    char command[32] = "";
+    bool found = rebase_has_odd_option(file, strlen(file), command, sizeof(command));
+    if (found != (expected != NULL) || (found && strcmp(command, expected) != 0))
+        fail_msg("%s: %s", file, command);
+}
+
+static void test_options_that_git_am_does_not_hand_on_are_found(void **state)
+{
+    (void)state;
+    assert_option("", NULL);
+    assert_option("\n", NULL);
+    assert_option(" '-p1' '--whitespace=fix' '-C3' '--directory=a b' '--reject'\n", NULL);
+    assert_option(" '--build-fake=/x'\n", "git apply '--build-fake=/x'");
+    assert_option(" '-p1' '--unsafe-paths'", "git apply '--unsafe-paths'");
+    assert_option(" '-p1'\\'' '--build-fake=/x'", "git apply\\'' '--build-fake=/x'");
+    assert_option(" '-p1", "git apply '-p1");
+    assert_option("-p1", "git apply-p1");
+    assert_option(" '-p1'\n '-z'", "git apply? '-z'");
+    assert_option(" '-p1' ", "git apply ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -99,6 +122,7 @@ int main(void)
         cmocka_unit_test(test_byte_by_byte_it_is_found_when_it_is_there),
         cmocka_unit_test(test_a_way_to_merge_that_git_lacks_is_a_program),
         cmocka_unit_test(test_so_it_is_in_the_options_of_a_sequence),
+        cmocka_unit_test(test_options_that_git_am_does_not_hand_on_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
