@@ -421,6 +421,7 @@ void attach_on_denial(void *arg, const struct denial *denial)
     (void)arg;
     if (launch->fd < 0 && launch->last_words < 0 && launch->state != LAUNCH_MOVED)
         return;
+    launch->missed += denial->missed;
     if (launch->out.len - launch->out_sent >= OUT_MAX) {
         launch->missed++;
         return;

@@ -109,6 +109,8 @@ struct sandbox {
     struct grants grants;        /* the same */
     struct door *doors[SANDBOX_MAX_LISTENERS];
     size_t door_count;
+    atomic_uint denials_waiting; /* on their way to the control thread */
+    uint64_t denials_missed;     /* the worker's: that were not sent there, since the last one */
 };
 
 /* Ends it without its launcher's leave: the worker stops. */
@@ -228,6 +230,6 @@ void workers_release_snapshot(struct workers *team, struct snapshot *snapshot);
 /* Likewise of a sandbox's own lists, which a launcher may make long. */
 void workers_release_policy(struct workers *team, struct policy *policy);
 /* Copies the denial to the control thread; drops it when too many wait there. */
-void workers_post_denial(struct workers *team, const struct denial *denial);
+void workers_post_denial(struct sandbox *sandbox, const struct denial *denial);
 
 #endif

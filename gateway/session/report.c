@@ -171,24 +171,24 @@ static void tell_launcher(struct session *session, const char *message, const ch
 {
     const struct request *request = &session->request;
     const struct rule *rule = request->decision.ruling.rule;
+    struct sandbox *sandbox = session->door->sandbox;
     char host[NAME_MAX_LEN + 1], id[RULE_ID_MAX];
-    if (session->door->sandbox == NULL)
+    if (sandbox == NULL)
         return;
     workers_post_denial(
-        session->worker->team,
-        &(struct denial){
-            .owner = session->door->sandbox->owner,
-            .ts_ms = (int64_t)(ev_now(session->worker->loop) * 1000.),
-            .host = request->has_target ? target_host(host, &request->target) : NULL,
-            .port = request->has_target ? request->target.port : request->port_text,
-            .front = request->front,
-            .reason = request->outcome,
-            .rule = rule != NULL ? rule_id(rule, id) : NULL,
-            .policy = session_policy_name(session),
-            .message = message,
-            .next_step = next_step,
-            .request_id = request->id,
-        });
+        sandbox, &(struct denial){
+                     .owner = sandbox->owner,
+                     .ts_ms = (int64_t)(ev_now(session->worker->loop) * 1000.),
+                     .host = request->has_target ? target_host(host, &request->target) : NULL,
+                     .port = request->has_target ? request->target.port : request->port_text,
+                     .front = request->front,
+                     .reason = request->outcome,
+                     .rule = rule != NULL ? rule_id(rule, id) : NULL,
+                     .policy = session_policy_name(session),
+                     .message = message,
+                     .next_step = next_step,
+                     .request_id = request->id,
+                 });
 }
 
 bool report_refusal(struct session *session, uint64_t ticket)

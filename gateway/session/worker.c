@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-enum { DENIALS_WAITING_MAX = 1024 };
+enum { DENIALS_WAITING_MAX = 4096 };
 
 /* ---- what workers ask their team ---- */
 
@@ -82,7 +82,8 @@ void workers_release_policy(struct workers *team, struct policy *policy)
 
 struct denial_mail {
     struct mail mail;
-    struct denial denial; /* its texts are the mail's */
+    struct sandbox *sandbox; /* which the control thread frees, behind its last denial */
+    struct denial denial;    /* its texts are the mail's */
 };
 
 static void free_text(const char *text)
@@ -97,6 +98,7 @@ static void deliver_denial(struct mail *mail, void *owner)
     const struct denial *denial = &denial_mail->denial;
     if (team != NULL) {
         atomic_fetch_sub_explicit(&team->denials_waiting, 1, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&denial_mail->sandbox->denials_waiting, 1, memory_order_relaxed);
         team->on_denial(team->arg, denial);
     }
     free_text(denial->host);
@@ -108,19 +110,35 @@ static void deliver_denial(struct mail *mail, void *owner)
     free(denial_mail);
 }
 
-void workers_post_denial(struct workers *team, const struct denial *denial)
+/* A sandbox can ask faster than the control thread can tell its launcher: as many of its denials
+ * wait there as are left to all others. */
+static bool take_denial_place(struct sandbox *sandbox)
 {
+    struct workers *team = sandbox->team;
+    const unsigned all = atomic_load_explicit(&team->denials_waiting, memory_order_relaxed);
+    const unsigned own = atomic_load_explicit(&sandbox->denials_waiting, memory_order_relaxed);
+    if (all >= DENIALS_WAITING_MAX || own >= DENIALS_WAITING_MAX - all)
+        return false;
+    atomic_fetch_add_explicit(&team->denials_waiting, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&sandbox->denials_waiting, 1, memory_order_relaxed);
+    return true;
+}
+
+void workers_post_denial(struct sandbox *sandbox, const struct denial *denial)
+{
+    struct workers *team = sandbox->team;
     if (team->on_denial == NULL)
         return;
-    /* A sandbox can ask faster than the control thread can tell its launcher. */
-    if (atomic_fetch_add_explicit(&team->denials_waiting, 1, memory_order_relaxed) >=
-        DENIALS_WAITING_MAX) {
-        atomic_fetch_sub_explicit(&team->denials_waiting, 1, memory_order_relaxed);
+    if (!take_denial_place(sandbox)) {
+        sandbox->denials_missed++;
         return;
     }
     struct denial_mail *mail = must(calloc(1, sizeof(*mail)));
     mail->mail.deliver = deliver_denial;
+    mail->sandbox = sandbox;
     mail->denial = *denial;
+    mail->denial.missed = sandbox->denials_missed;
+    sandbox->denials_missed = 0;
     mail->denial.host = must_copy(denial->host);
     mail->denial.rule = must_copy(denial->rule);
     mail->denial.policy = must_copy(denial->policy);

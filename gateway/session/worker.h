@@ -33,6 +33,7 @@ struct denial {
     enum front front;
     enum outcome reason;
     const char *rule, *policy, *message, *next_step, *request_id;
+    uint64_t missed; /* before it, since too many of its sandbox were on their way */
 };
 
 struct workers_asks;

@@ -41,7 +41,8 @@
  *   denial   {"type":"denial","ts":"...","host":"...","port":443,"front":"connect","reason":"...",
  *             "rule":ID|null,"policy":"...","message":"...","next_step":"...","request_id":"...",
  *             "missed":N}
- *            N denials before this one were not told: the launcher read too slowly
+ *            N denials before this one were not told: the launcher read too slowly, or too many
+ *            came at once
  *   ask      {"type":"ask","id":"...","host":"...","port":443,"front":"connect","method":null,
  *             "path":null,"policy":"..."|null,"rule":ID|null,"waiting":N,"until":"...",
  *             "allow":"allow = HOST:PORT", ...}

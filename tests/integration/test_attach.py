@@ -61,6 +61,7 @@ class Attaching(AttachCase):
 
     def test_M05_the_end_of_the_connection_is_the_end_of_the_sandbox(self):
         self.lab()
+        before = self.gw.descriptors()
         launcher = self.launcher()
         launcher.attach()
         tunnel, _ = launcher.connect(self.good.authority)
@@ -71,6 +72,7 @@ class Attaching(AttachCase):
         tunnel.expect_eof()
         self.assertEqual(self.gw.close_record()["cause"], "detach")
         self.assertEqual(self.gw.wait_for_record(lambda entry: entry["kind"] == "detach")["sandbox"], "box")
+        self.gw.wait_for_descriptors(before)
         with self.assertRaises(OSError):
             socket.create_connection(address, PATIENCE_S)
         self.assertEqual(self.launcher().attach()["type"], "attached")  # the name is free again
@@ -601,10 +603,7 @@ class Hostile(AttachCase):
         victim.attach("victim")
         launcher.attach()
         for _ in range(10):  # denials, until nothing more is read from who does not read them
-            with launcher.client() as client:
-                client.send("GET http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n" * 400)
-                for _ in range(400):
-                    self.assertEqual(client.response().status, 403)
+            self.refuse_many(launcher, 400)
         self.pass_lingering(launcher)
         launcher.sock.close()
         self.gw.wait_for_record(lambda entry: entry["kind"] == "detach")
@@ -684,15 +683,39 @@ class Hostile(AttachCase):
         self.assertTrue(launcher.at_end())  # nobody had asked for it
         self.still_well()
 
+    def refuse_many(self, launcher, count):
+        with launcher.client() as client:
+            client.send("GET http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n" * count)
+            for _ in range(count):
+                self.assertEqual(client.response().status, 403)
+
+    def test_denials_of_one_sandbox_do_not_lose_those_of_another(self):
+        """Nor its own: what could not be told while nobody listened is counted."""
+        self.lab(workers=1)
+        busy, noisy, victim = self.launcher(), self.launcher(), self.launcher()
+        for launcher in (busy, noisy, victim):
+            launcher.attach(f"box-{launcher.sock.fileno()}")
+        names = [f"{chr(0x4e00 + n % 20000)}{n}.test" for n in range(60000)]
+        busy.send({"type": "update", "serial": 1, "network": {"allowedDomains": names, "deniedDomains": []}})
+        for _ in range(6):
+            self.refuse_many(noisy, 1000)
+        self.refuse_many(victim, 3)
+        for _ in range(3):
+            denial = victim.read()
+            self.assertEqual((denial["type"], denial["missed"]), ("denial", 0))
+        self.assertEqual(busy.read()["type"], "updated")
+        self.refuse_many(noisy, 1)  # there is room again: it tells what was left out
+        told = missed = 0
+        while told + missed < 6001:
+            told, missed = told + 1, missed + noisy.read()["missed"]
+        self.assertEqual(told + missed, 6001)
+
     def test_a_launcher_that_does_not_read_costs_a_bounded_amount(self):
         self.lab()
         launcher = self.launcher()
         launcher.attach()
         for _ in range(30):
-            with launcher.client() as client:
-                client.send("GET http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n" * 200)
-                for _ in range(200):
-                    self.assertEqual(client.response().status, 403)
+            self.refuse_many(launcher, 200)
         told = missed = asked = 0
         while told + missed < 6000 + asked:
             denial = launcher.read()
