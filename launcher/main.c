@@ -255,6 +255,63 @@ static int hide_unusable(struct launch *launch, struct srt_err *err)
                        "default: ssh refuses files of unknown owners", &launch->notes, err);
 }
 
+static int choose_violations(struct launch *launch)
+{
+    const char *path =
+        choose(launch->options.violations, NULL, launch->settings->launch.violations);
+    launch->violations_fd = launch->options.violations_fd;
+    if (path == NULL || launch->violations_fd >= 0)
+        return 0;
+    launch->violations_path = path_absolute(path, launch->cwd, launch->home, NULL);
+    return launch->violations_path != NULL
+               ? 0
+               : fail("--violations %s: the home directory is unknown", path);
+}
+
+static bool writes_violations(const struct launch *launch)
+{
+    return launch->violations_path != NULL && !launch->options.dry_run &&
+           launch->options.action == OPTIONS_RUN;
+}
+
+/* What a sandbox tries goes into the file; a link that an earlier one has made would have that
+ * added to any other. */
+static int check_violations(const struct launch *launch, struct srt_err *err)
+{
+    const char *path = launch->violations_path;
+    struct path_place place = {0};
+    int result = path_resolve(path, &place, err);
+    for (size_t i = 0; i < place.link_count && result == 0; i++) {
+        struct fence_view view = fence_view(&launch->fence, place.links[i]);
+        if (view.writable)
+            result = srt_err_set(err,
+                                 "--violations %s: %s is a symbolic link in a directory that the "
+                                 "sandbox may write to (%s), so it is not followed; name the file "
+                                 "that it leads to, or remove it",
+                                 path, place.links[i], view.write_setting);
+    }
+    path_place_free(&place);
+    return result;
+}
+
+/* Once the fence says which links to trust. */
+static int open_violations(struct launch *launch, struct srt_err *err)
+{
+    const char *path = launch->violations_path;
+    if (!writes_violations(launch))
+        return 0;
+    if (check_violations(launch, err) != 0)
+        return -1;
+    const int how = O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    launch->violations_fd = open(path, O_WRONLY | how, 0600);
+    if (launch->violations_fd < 0 && errno == ENXIO) /* a FIFO whose reader may yet come */
+        launch->violations_fd = open(path, O_RDWR | how, 0600);
+    if (launch->violations_fd < 0)
+        return srt_err_set(err, "--violations %s: %s", path, strerror(errno));
+    return rules_guard(&launch->fence, FENCE_DENY_WRITE, path, "protected: srt-launch itself",
+                       &launch->notes, err);
+}
+
 static int build_fence(struct launch *launch)
 {
     autofree char *default_settings =
@@ -264,7 +321,7 @@ static int build_fence(struct launch *launch)
     const char *settings = file_of_settings(launch);
     const char *const candidates[] = {settings,
                                       default_settings,
-                                      launch->violations_path,
+                                      writes_violations(launch) ? NULL : launch->violations_path,
                                       launch->self,
                                       launch->gateway_program,
                                       access(bwrap_system, F_OK) == 0 ? bwrap_system : NULL};
@@ -296,6 +353,8 @@ static int build_fence(struct launch *launch)
     int result = rules_build(&launch->fence, launch->settings, &world, &launch->notes, &err);
     if (result == 0)
         result = hide_unusable(launch, &err);
+    if (result == 0)
+        result = open_violations(launch, &err);
     for (size_t i = 0; !launch->planned && i < launch->notes.warning_count; i++)
         fprintf(stderr, "srt-launch: warning: %s\n", launch->notes.warnings[i]);
     for (size_t i = 0; launch->options.verbose && i < launch->notes.detail_count; i++)
@@ -370,27 +429,6 @@ static char *make_name(const char *command)
                        now.tv_nsec / 1000000);
 }
 
-static int open_violations(struct launch *launch)
-{
-    const char *path =
-        choose(launch->options.violations, NULL, launch->settings->launch.violations);
-    launch->violations_fd = launch->options.violations_fd;
-    if (path == NULL || launch->violations_fd >= 0)
-        return 0;
-    launch->violations_path = path_absolute(path, launch->cwd, launch->home, NULL);
-    if (launch->violations_path == NULL)
-        return fail("--violations %s: the home directory is unknown", path);
-    if (launch->options.dry_run || launch->options.action != OPTIONS_RUN)
-        return 0;
-    const int how = O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
-    launch->violations_fd = open(launch->violations_path, O_WRONLY | how, 0600);
-    if (launch->violations_fd < 0 && errno == ENXIO) /* a FIFO whose reader may yet come */
-        launch->violations_fd = open(launch->violations_path, O_RDWR | how, 0600);
-    if (launch->violations_fd < 0)
-        return fail("--violations %s: %s", path, strerror(errno));
-    return 0;
-}
-
 static int open_terminal(struct launch *launch)
 {
     struct srt_err err;
@@ -444,8 +482,8 @@ static int prepare(struct launch *launch)
     if (read_settings(launch) != 0)
         return EXIT_FAILED;
     launch->gateway_program = find_gateway(launch->self);
-    if (choose_way_out(launch) != 0 || check_sockets(launch) != 0 || open_violations(launch) != 0 ||
-        open_terminal(launch) != 0 || plan(launch) != 0)
+    if (choose_way_out(launch) != 0 || check_sockets(launch) != 0 ||
+        choose_violations(launch) != 0 || open_terminal(launch) != 0 || plan(launch) != 0)
         return EXIT_FAILED;
     build_argv(launch);
     launch->name = launch->options.name != NULL ? must_copy(launch->options.name)

@@ -317,6 +317,28 @@ raise SystemExit(3)""")
         out, _ = reader.communicate(timeout=30)
         self.assertEqual(json.loads(out)["path"], "/etc/zz")
 
+    def test_a_link_that_a_sandbox_has_left_does_not_lead_to_another_file(self):
+        """What is appended has names in it that the command has chosen: `$(...)` in a start-up file."""
+        victim = os.path.join(self.home, ".bashrc")
+        with open(victim, "w") as f:
+            f.write("# mine\n")
+        self.sh("ln -s ../home/.bashrc file; ln -s ../home logs; ln -s file again; ln -s ../home/new new")
+        for name in "file", "logs/new", "logs/.bashrc", "again", "new":
+            result = self.run_in("touch", "/$(touch pwned)", options=("--violations", name))
+            self.assertEqual(result.returncode, 125, result.stderr)
+            self.assertRegex(result.stderr, r"is a symbolic link in a directory that the sandbox may write to \(filesystem.allowWrite\[0\]\)")
+        self.assertEqual(os.listdir(self.home), [".bashrc"])
+        with open(victim) as f:
+            self.assertEqual(f.read(), "# mine\n")
+        there, real = os.path.join(self.top, "link"), os.path.join(self.work, "real")
+        os.symlink(real, there)
+        for _ in "made", "there":
+            result = self.run_in("sh", "-c", "touch /zz; echo x >> real", options=("--violations", there))
+            self.assertIn("real: ", result.stderr)
+            self.assertNotEqual(result.returncode, 125, result.stderr)
+        with open(real) as f:
+            self.assertEqual([json.loads(line)["path"] for line in f], ["/zz", real] * 2)
+
     def test_descriptors_that_cannot_be_used_are_refused(self):
         read, write = os.pipe()
         folder = os.open(self.work, os.O_RDONLY)
