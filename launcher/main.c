@@ -742,6 +742,76 @@ static int put_up_mounts(struct launch *launch, const struct cell *cell, int soc
     return result == 0 ? 0 : fail("%s", err.text);
 }
 
+static mode_t own_umask(void)
+{
+    const mode_t mask = umask(0);
+    umask(mask);
+    return mask;
+}
+
+static struct job make_job(const struct launch *launch, char *const *roots,
+                           const struct violations *violations)
+{
+    return (struct job){.syscalls = syscall_options(launch, watches_reads(launch, violations)),
+                        .ignored_signals = launch->ignored_signals,
+                        .umask = own_umask(),
+                        .supervised = is_supervised(launch),
+                        .wait = launch->options.wait,
+                        .own_group = supervise_owns_terminal(),
+                        .nested = launch->settings->allow_nested_user_namespaces,
+                        .roots = roots,
+                        .cwd = launch->cwd,
+                        .argv = launch->argv,
+                        .env = launch->env};
+}
+
+/* Everything inside has ended. */
+static void report_violations(const struct launch *launch, struct violations *violations,
+                              struct timespec started, int status)
+{
+    const uint64_t before = violations->total;
+    if (!launch->settings->filesystem.disabled &&
+        !afterwards_report(&launch->fence, started, violations))
+        say("warning: the writable directories are too large to be searched for new protected "
+            "names");
+    violations_finish(violations);
+    if (violations->failed != 0)
+        say("warning: violations could not be written down: %s", strerror(violations->failed));
+    /* What a command leaves behind for others to run is said even when it succeeded. */
+    if ((status != 0 || violations->total > before) && violations->fd < 0)
+        violations_summary(violations, stderr);
+}
+
+static int run_job(struct launch *launch, struct cell *cell, struct egress *egress,
+                   struct control control, struct violations *violations, const struct job *job,
+                   int job_fd)
+{
+    autofree_sockets char **sockets = list_sockets(launch);
+    struct warden_law law = {.fence = &launch->fence,
+                             .plan = &launch->plan,
+                             .sockets = sockets,
+                             .syscalls = job->syscalls,
+                             .silent = violations_ignored(violations, "deny ")};
+    struct supervise supervise = {.cell = cell,
+                                  .egress = launch->way_out ? egress : NULL,
+                                  .control = control,
+                                  .asking = &launch->asking,
+                                  .home = launch->home,
+                                  .law = &law,
+                                  .violations = violations,
+                                  .job = job,
+                                  .streams = launch->streams.fds,
+                                  .verbose = launch->options.verbose};
+    struct timespec started;
+    clock_gettime(CLOCK_REALTIME_COARSE, &started); /* by which files get their times */
+    const int status = supervise_run(&supervise, job_fd);
+    if (launch->options.verbose)
+        say("ended with status %d", status);
+    report_violations(launch, violations, started, status);
+    control_close(&supervise.control);
+    return status;
+}
+
 static int run_inside(struct launch *launch, struct cell *cell, struct egress *egress)
 {
     struct srt_err err;
@@ -766,65 +836,19 @@ static int run_inside(struct launch *launch, struct cell *cell, struct egress *e
     if (publish_start(&launch->options.publish, &cell->inside, &err) != 0)
         return fail("%s", err.text);
 
-    mode_t mask = umask(0);
-    umask(mask);
-    autofree char **roots = list_roots(&launch->plan);
     static struct violations violations;
     violations_open(&violations, launch->name, launch->argv, launch->settings,
                     launch->violations_fd);
-    struct job job = {.syscalls = syscall_options(launch, watches_reads(launch, &violations)),
-                      .ignored_signals = launch->ignored_signals,
-                      .umask = mask,
-                      .supervised = is_supervised(launch),
-                      .wait = launch->options.wait,
-                      .own_group = supervise_owns_terminal(),
-                      .nested = launch->settings->allow_nested_user_namespaces,
-                      .roots = roots,
-                      .cwd = launch->cwd,
-                      .argv = launch->argv,
-                      .env = launch->env};
+    autofree char **roots = list_roots(&launch->plan);
+    const struct job job = make_job(launch, roots, &violations);
     autoclose int job_fd = job_pack(&job, &err);
     if (job_fd < 0)
         return fail("%s", err.text);
-
-    autofree_sockets char **sockets = list_sockets(launch);
-    struct warden_law law = {.fence = &launch->fence,
-                             .plan = &launch->plan,
-                             .sockets = sockets,
-                             .syscalls = job.syscalls,
-                             .silent = violations_ignored(&violations, "deny ")};
-    struct supervise supervise = {.cell = cell,
-                                  .egress = launch->way_out ? egress : NULL,
-                                  .control = control,
-                                  .asking = &launch->asking,
-                                  .home = launch->home,
-                                  .law = &law,
-                                  .violations = &violations,
-                                  .job = &job,
-                                  .streams = launch->streams.fds,
-                                  .verbose = launch->options.verbose};
-    struct timespec started;
-    clock_gettime(CLOCK_REALTIME_COARSE, &started); /* by which files get their times */
-    int status = supervise_run(&supervise, job_fd);
-    if (launch->options.verbose)
-        say("ended with status %d", status);
-    uint64_t before = violations.total;
-    if (!launch->settings->filesystem.disabled &&
-        !afterwards_report(&launch->fence, started, &violations))
-        say("warning: the writable directories are too large to be searched for new protected "
-            "names");
-    violations_finish(&violations);
-    if (violations.failed != 0)
-        say("warning: violations could not be written down: %s", strerror(violations.failed));
-    /* What a command leaves behind for others to run is said even when it succeeded. */
-    if ((status != 0 || violations.total > before) && violations.fd < 0)
-        violations_summary(&violations, stderr);
+    const int status = run_job(launch, cell, egress, control, &violations, &job, job_fd);
     violations_close(&violations);
-    control_close(&supervise.control);
     return status;
 }
 
-/* Returns when the gateway has let go of the sandbox's name, which the next try needs. */
 static void end_way_out(struct egress *egress)
 {
     json_t *frame;

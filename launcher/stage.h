@@ -5,9 +5,10 @@
  *   stage -> launcher   READY  with the mount and network namespace and the listener of the
  *                              proxy's port as descriptors
  *   launcher -> stage   GO     with the job in a memfd and streams to use instead; only this
- * message starts the command, an end of the connection never does stage -> launcher   FAILED
- * (text), NOT_RUN (errno of execve), STOPPED (signal), LINGERS, ENDED (wait status) launcher ->
- * stage SIGNAL (number), FOREGROUND
+ *                              message starts the command, an end of the connection never does
+ *   stage -> launcher   FAILED (text), NOT_RUN (errno of execve), STOPPED (signal), LINGERS,
+ *                       ENDED (wait status)
+ *   launcher -> stage   SIGNAL (number), FOREGROUND
  *
  * The stage filters itself before it starts anything, is not dumpable, reaps, hands signals on, and
  * ends everything when the command or the launcher ends. Failure: FAILED, and the process ends.
