@@ -116,7 +116,7 @@ void end_session(struct session *s)
     struct worker *worker = s->worker;
     if (s->relay.up.from != NULL)
         close_tunnel(s);
-    else if (exchange_would_look_whole(s))
+    else if (s->client.fd >= 0 && exchange_would_look_whole(s)) /* or it has been seen off */
         end_client_slowly(s, true);
     end_request(s, s->cause);
     end_upstream(s);

@@ -8,6 +8,7 @@ import socket
 import threading
 
 from lab import Closed, LabCase, main, reply, whole_and_dribbled
+from lab.talk import PATIENCE_S
 
 # AddressSanitizer keeps what was freed; where memory is measured it must not be taken for a leak.
 SMALL_QUARANTINE = ["env", "ASAN_OPTIONS=quarantine_size_mb=1:thread_local_quarantine_size_kb=64"]
@@ -500,6 +501,33 @@ class Responses(HttpCase):
                     clients[0].read_all()
                 self.assertNotIn(b"0\r\n\r\n", self.rest_of(clients[1]))
                 self.gw.wait_for_record(lambda entry: entry["kind"] == "close" and entry["cause"] == cause, 2)
+
+    def test_a_server_that_cuts_its_answer_cuts_it_for_old_clients_too(self):
+        """To those who know no chunks it does not look whole, and nobody else is harmed."""
+        seen = threading.Semaphore(0)
+
+        def cut(talk):
+            how = talk.incoming().target
+            if how == "/reset":
+                talk.send(reply(body="half", length=False))
+            else:
+                talk.send(reply(body="8\r\nhalf", headers=[("Transfer-Encoding", "chunked")], length=False))
+            seen.acquire(timeout=PATIENCE_S)
+            if how == "/broken":
+                talk.send("half and no end of a chunk").read_all()
+            elif how == "/reset":
+                talk.reset()
+
+        self.lab_upstream(cut)
+        for number, (how, cause) in enumerate((("reset", "upstream"), ("end", "upstream"), ("broken", "error"))):
+            with self.subTest(how=how), self.gw.client() as client:
+                client.send(f"GET {self.url}/{how} HTTP/1.0\r\n\r\n")
+                client.read_until("half")
+                seen.release()
+                with self.assertRaises(ConnectionResetError):
+                    client.read_all()
+                self.assertEqual(self.gw.close_record(number=number + 1)["cause"], cause)
+                self.assert_refused(self.gw.get("http://evil.test/"), 403, "not-allowed")
 
     @staticmethod
     def rest_of(client):
