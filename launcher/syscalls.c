@@ -101,10 +101,11 @@ const struct syscalls_row syscalls_rows[] = {
              SYSCALLS_UNIX_SOCKETS | SYSCALLS_NAMED_DATAGRAMS,
              "a datagram pair can send to any Unix socket"),
     /* A pair of packets in order is connected for ever, too (unix_seqpacket_sendmsg() ignores the
-     * name); only a sandbox inside has a use for it. */
-    ARG_BITS("socketpair", 1, 0xf, SOCK_SEQPACKET, EPERM,
+     * name). One that is closed on exec is what Rust's library makes for a process that it starts:
+     * without it cargo runs nothing. For others only a sandbox inside has a use. */
+    ARG_BITS("socketpair", 1, 0xf | SOCK_CLOEXEC, SOCK_SEQPACKET, EPERM,
              SYSCALLS_UNIX_SOCKETS | SYSCALLS_NESTED_USERNS,
-             "only stream pairs are certain to stay what they are"),
+             "only stream pairs are handed on to other programs"),
     ARG_BITS("socket", 1, 0xf, SOCK_PACKET, EPERM, 0, "packets are made by the kernel"),
 
     /* Around the filter or the walls. */

@@ -2,6 +2,7 @@
 
 #include "launcher/warden/answers.h"
 #include "srt/cleanup.h"
+#include "srt/str.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -66,12 +67,17 @@ static bool hall_take(const struct stat *file, struct door *door)
     return found;
 }
 
-static bool is_git(struct call *call)
+static bool calls_itself(struct call *call, struct str name)
 {
     char comm[20];
     autoclose int fd = call_open_proc(call, "comm", O_RDONLY);
-    ssize_t len = fd < 0 ? 0 : read(fd, comm, sizeof(comm) - 1);
-    return len == 4 && memcmp(comm, "git\n", 4) == 0;
+    ssize_t len = fd < 0 ? 0 : read(fd, comm, sizeof(comm));
+    return len > 0 && str_eq((struct str){comm, (size_t)len - 1}, name);
+}
+
+static bool is_git(struct call *call)
+{
+    return calls_itself(call, STR("git"));
 }
 
 /* The file that is there, or none; not where something else has the name. */
@@ -89,6 +95,12 @@ bool door_leads_to(struct call *call, const struct spot *spot, int flags)
            (flags & (O_EXCL | O_TRUNC)) != 0 &&
            vet_is_written_in_place(vet_kind(call->ward->law->fence, spot->path)) &&
            is_replaceable(spot, flags) && is_git(call);
+}
+
+bool door_makes_empty(struct call *call, const struct spot *spot)
+{
+    enum vet_kind kind = vet_kind(call->ward->law->fence, spot->path);
+    return (kind == VET_CONFIG || kind == VET_MODULE_CONFIG) && calls_itself(call, STR("cargo"));
 }
 
 /* A number that the caller does not use. Where another of its threads takes it at this very moment,

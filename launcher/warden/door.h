@@ -25,6 +25,10 @@ bool door_leads_to(struct call *call, const struct spot *spot, int flags);
 /* Gives the caller the descriptor to write to. */
 int64_t door_open(struct call *call, const struct spot *spot, int flags, mode_t mode);
 
+/* cargo's way of making a repository (libgit2's): an empty configuration, which is replaced by
+ * renaming afterwards, as git does. Empty it does no harm, and it is opened for reading only. */
+bool door_makes_empty(struct call *call, const struct spot *spot);
+
 /* Whether this rename is one by which git replaces such a file. */
 bool door_takes(struct call *call, const struct spot *from, const struct spot *to);
 int64_t door_rename(struct call *call, const struct spot *from, const struct spot *to);

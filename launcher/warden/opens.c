@@ -266,7 +266,9 @@ static int64_t open_once(struct call *call, struct spot *spot, int flags, mode_t
     if (fstatat(spot->dir, spot->name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
         if (errno != ENOENT || (flags & O_CREAT) == 0)
             return -errno;
-        if (!judge_creation(call, "create", spot->path, S_IFREG))
+        if (door_makes_empty(call, spot))
+            flags &= ~(O_ACCMODE | O_TRUNC);
+        else if (!judge_creation(call, "create", spot->path, S_IFREG))
             return -EROFS;
         call->ward->expects_new = true;
         int64_t result = open_new(call, spot, flags, mode);

@@ -104,6 +104,14 @@ class NewRepositories(Git):
                          "git init -q c; rn x c/.git/modules && echo MODULES; git -C c status --short; true")
         self.assertEqual(result.stdout, "", result.stderr)
 
+    def test_cargos_empty_configuration_stays_empty(self):
+        """Who calls itself cargo may make one where there is none; to write into it is not for anybody."""
+        result = self.sh("mkdir -p new/.git old/.git; cp /bin/dd cargo; printf '[core]\\nfsmonitor = x\\n' > in; chmod 755 cargo;"
+                         "for i in 1 2; do ./cargo if=in of=new/.git/config 2>/dev/null && echo WROTE; done;"
+                         "dd if=in of=other/.git/config 2>/dev/null && echo WROTE; mkdir -p other/.git; dd if=in of=other/.git/config 2>/dev/null && echo WROTE;"
+                         "./cargo if=in of=other/.git/hooks 2>/dev/null && echo WROTE; cat new/.git/config; ls -A other/.git; echo done")
+        self.assertEqual(result.stdout, "done\n", result.stderr)
+
     def test_existing_repositories_stay_as_they_are(self):
         self.repository("old")
         before = self.read("old/.git/config")

@@ -537,6 +537,32 @@ a.send(b'x'); print(b.recv(1))
         for line in result.stdout.splitlines():
             self.assertIn(line.split()[-2:], (["-1", "1"], ["-1", "38"]), line)
 
+    def test_N09_pairs_lead_to_nobody_else(self):
+        """Of pairs only those that cannot be used to reach others: streams, and packets in order that no other program is handed."""
+        for kind in (socket.SOCK_SEQPACKET, socket.SOCK_STREAM):
+            listener = socket.socket(socket.AF_UNIX, kind)
+            self.addCleanup(listener.close)
+            listener.bind(os.path.join(self.work, f"listener{int(kind)}"))
+            listener.listen()
+            listener.setblocking(False)
+        result = self.run_in("/usr/bin/env", "python3", "-c",
+                             "import ctypes, socket\n"
+                             "c, pair = ctypes.CDLL(None, use_errno=True), (ctypes.c_int * 2)()\n"
+                             "CLOEXEC = 0o2000000\n"
+                             "for kind in (2, 3, 5, 2 | CLOEXEC, 3 | CLOEXEC): print(c.socketpair(1, kind, 0, pair), ctypes.get_errno())\n"
+                             "for kind in (1, 1 | CLOEXEC, 5 | CLOEXEC): print(c.socketpair(1, kind, 0, pair))\n"
+                             "for kind in (socket.SOCK_SEQPACKET, socket.SOCK_STREAM):\n"
+                             "    for what in ('connect', 'sendto', 'listen'):\n"
+                             "        end = socket.socketpair(socket.AF_UNIX, kind)[0]\n"
+                             "        name = f'listener{int(kind)}'\n"
+                             "        try:\n"
+                             "            end.listen() if what == 'listen' else end.connect(name) if what == 'connect' else end.sendto(b'x', name)\n"
+                             "            print(what, 'WORKED')\n"
+                             "        except OSError: pass\n")
+        self.assertRan(result)
+        self.assertEqual(result.stdout, "-1 1\n" * 5 + "0\n" * 3)
+        self.assertRaises(BlockingIOError, listener.accept)
+
     @unittest.skipUnless(os.uname().machine == "x86_64", "there is no such entry on other machines")
     def test_N09_the_32_bit_entry_leads_nowhere(self):
         """getpid and socketcall by int 0x80, from machine code of our own: ENOSYS, or a kernel that has no such entry."""

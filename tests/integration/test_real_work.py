@@ -62,6 +62,16 @@ class Work(Launch):
             if shutil.which(program, path=self.environment()["PATH"]) is None:
                 self.skipTest(f"no {program} here")
 
+    def with_rust(self):
+        """An environment with cargo in it. Where rustup brought it, with what its shims lead to, as these look into the home directory."""
+        env = self.environment()
+        if shutil.which("cargo", path=env["PATH"]) is None and self.account is None and shutil.which("rustc"):
+            sysroot = subprocess.run(["rustc", "--print", "sysroot"], capture_output=True, text=True, check=False).stdout.strip()
+            env["PATH"] = f"{sysroot}/bin:{env['PATH']}"
+        if shutil.which("cargo", path=env["PATH"]) is None:
+            self.skipTest("no cargo here")
+        return env
+
     def work_in(self, script, leads_out="no violation at all", **args):
         """A shell script in the working directory, which is all that may be written. Violations may only be about links
         that lead to `leads_out`."""
@@ -112,15 +122,24 @@ class Work(Launch):
 
     def test_cargo(self):
         """Built, tested and run without a network; its own directory is not writable, as nobody has allowed that."""
-        self.need("cargo", "cc")
+        self.need("cc", "git")
+        env = self.with_rust()
         self.write("src/main.rs", "mod answer;\nfn main() { println!(\"{}\", answer::answer()); }\n")
         self.write("src/answer.rs", "pub fn answer() -> u32 { 42 }\n#[test]\nfn right() { assert_eq!(answer(), 42); }\n")
         self.write("Cargo.toml", "[package]\nname = \"asked\"\nversion = \"0.1.0\"\nedition = \"2021\"\n")
         self.write("build.rs", "fn main() { std::fs::write(std::path::Path::new(&std::env::var(\"OUT_DIR\").unwrap()).join(\"made\"), \"x\").unwrap(); }\n")
         out = self.work_in("cargo build --offline -q && cargo test --offline -q && cargo run --offline -q && cargo new --offline -q --vcs none other &&"
-                           " cd other && cargo run --offline -q && ls -A && rm -rf ../target && cargo clean")
+                           " cd other && cargo run --offline -q && ls -A && rm -rf ../target && cargo clean", env=env)
         self.assertIn("1 passed", out)
         self.assertIn("42\nHello, world!\n", out)
+
+    def test_cargo_makes_repositories(self):
+        """Its library writes an empty configuration first, which git never does."""
+        self.need("git")
+        out = self.work_in("cargo new --offline -q one; cd one; git add .; git -c user.name=a -c user.email=a@x commit -qm one; git status --short;"
+                           "git config core.bare; ls -A .git/hooks | grep -v sample || true; mkdir ../two; cd ../two; cargo init --offline -q --lib; git status --short",
+                           env=self.with_rust())
+        self.assertEqual(out, "false\n?? .gitignore\n?? Cargo.toml\n?? src/\n")
 
     def test_a_days_work_with_git(self):
         self.need("git")
