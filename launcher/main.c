@@ -805,6 +805,7 @@ static int run_job(struct launch *launch, struct cell *cell, struct egress *egre
     struct timespec started;
     clock_gettime(CLOCK_REALTIME_COARSE, &started); /* by which files get their times */
     const int status = supervise_run(&supervise, job_fd);
+    streams_restore_flags(&launch->streams);
     if (launch->options.verbose)
         say("ended with status %d", status);
     report_violations(launch, violations, started, status);

@@ -38,12 +38,13 @@ static const char *owned_device(const struct stat *st)
 
 int streams_look(struct streams *streams, const bool closed[3], struct srt_err *err)
 {
-    *streams = (struct streams){.fds = {-1, -1, -1}};
+    *streams = (struct streams){.fds = {-1, -1, -1}, .flags = {-1, -1, -1}};
     for (int fd = 0; fd < 3; fd++) {
         struct stat st;
         int flags = fcntl(fd, F_GETFL);
         if (closed[fd] || flags < 0 || fstat(fd, &st) != 0)
             continue;
+        streams->flags[fd] = flags;
         if (S_ISDIR(st.st_mode) || (flags & O_PATH) != 0)
             return srt_err_set(err,
                                "%s is a directory or was not opened for use (O_PATH): it would "
@@ -107,6 +108,13 @@ int streams_reopen(struct streams *streams, const struct inside *inside, struct 
         if (streams->paths[fd] != NULL && next < gift.count)
             streams->fds[fd] = gift.fds[next++];
     return 0;
+}
+
+void streams_restore_flags(const struct streams *streams)
+{
+    for (int fd = 0; fd < 3; fd++)
+        if (streams->flags[fd] >= 0 && fcntl(fd, F_GETFL) != streams->flags[fd])
+            fcntl(fd, F_SETFL, streams->flags[fd]);
 }
 
 void streams_give_back(struct streams *streams)

@@ -20,12 +20,16 @@
 struct streams {
     char *paths[3]; /* of those to be opened again; NULL = stays as it is */
     int fds[3];     /* what the command gets instead, or -1 */
+    int flags[3];   /* of the caller's, at the start; -1 = closed */
 };
 
 /* Before anything is started. */
 int streams_look(struct streams *streams, const bool closed[3], struct srt_err *err);
 /* In the sandbox, before anything in it is hidden. */
 int streams_reopen(struct streams *streams, const struct inside *inside, struct srt_err *err);
+/* The command is gone: what it has done to the flags of an open file, such as O_NONBLOCK, would be
+ * the caller's to find, and what is said now would be lost. */
+void streams_restore_flags(const struct streams *streams);
 /* After the end: the caller goes on reading where the command stopped. */
 void streams_give_back(struct streams *streams);
 

@@ -747,6 +747,35 @@ class Life(Launch):
         self.assertTrue(until(lambda: not stopped()))
         self.assertEqual(process.communicate("hello\n", timeout=20)[0], "hello\n")
 
+    def test_what_the_command_does_to_its_streams_loses_no_summary(self):
+        """They are shared with the caller: a full pipe that nobody waits for would swallow what is said at the end."""
+        command = """
+import fcntl, os
+try: open("/etc/zz", "w")
+except OSError: pass
+for fd in 1, 2:
+    fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_NONBLOCK | os.O_APPEND)
+try:
+    while os.write(2, b"x" * 512): pass
+except BlockingIOError: pass
+os._exit(3)
+"""
+        settings, log = self.settings(), open(os.path.join(self.top, "log"), "w+b")
+        self.own()
+        read, write = os.pipe()
+        with log, subprocess.Popen([self.launch, "-s", settings, "--egress", "none", "--", "python3", "-c", command], cwd=self.work,
+                                   env=self.environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=write, **self.popen_args()) as process:
+            self.addCleanup(process.kill)
+            flags = lambda: [fcntl.fcntl(fd, fcntl.F_GETFL) for fd in (log, write)]  # noqa: E731
+            before, size = flags(), fcntl.fcntl(read, fcntl.F_GETPIPE_SZ)
+            filled = lambda: struct.unpack("i", fcntl.ioctl(read, termios.FIONREAD, bytes(4)))[0]  # noqa: E731
+            until(lambda: process.poll() is not None or (filled() > size - 512 and flags() == before))
+            held = flags()
+            os.close(write)
+            with open(read, "rb") as said:
+                self.assertIn(b"deny create /etc/zz", said.read())
+            self.assertEqual((process.wait(timeout=60), held), (3, before))
+
     def test_U07_streams(self):
         self.assertEqual(self.run_in("/bin/cat", stdin="hi").stdout, "hi")
         process = self.start("/bin/sh", "-c", "cat <&0; echo $?", stdin=subprocess.DEVNULL)
