@@ -53,11 +53,13 @@ class LaunchCase(LabCase):
             self.assertEqual(finished.status, status, finished)
         return finished
 
-    def shared_gateway(self, allow=(), deny=(), **parts):
+    def shared_gateway(self, allow=(), deny=(), operated=False, **parts):
         """A gateway to attach to: `gateway.control` is what `--gateway` wants; this user's policy is main."""
         control = self.path("control.sock")
         more = f"[client me]\nuid = {os.getuid()}\npolicy = main\n" + parts.pop("more", "")
         config = self.config(allow=allow, deny=deny, more=more, **parts).replace("control = none", f"control = {control}")
+        if operated:
+            config = config.replace("admin = none", f"admin = {self.path('admin.sock')}")
         gateway = self.gateway(config)
         gateway.control = "unix:" + control
         return gateway
