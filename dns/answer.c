@@ -1,5 +1,7 @@
 #include "dns/answer.h"
 
+#include "dns/wire.h"
+
 #include <arpa/nameser.h>
 #include <resolv.h>
 
@@ -10,8 +12,6 @@ enum {
     MAX_RECORDS = 128,
     MAX_CHAIN = 16,
 };
-
-enum { FLAG_RESPONSE = 0x8000, MASK_OPCODE = 0x7800, FLAG_TRUNCATED = 0x0200, MASK_RCODE = 0x000f };
 
 struct wire_name {
     uint8_t bytes[NS_MAXCDNAME]; /* uncompressed, ends with the root label */
@@ -25,48 +25,13 @@ struct record {
     uint16_t data_len;
 };
 
-struct reader {
-    const uint8_t *start, *at, *end;
-};
-
-struct header {
-    uint16_t flags, questions, answers;
-};
-
-static bool take_u16(struct reader *reader, uint16_t *out)
+static bool take_name(struct wire *wire, struct wire_name *out)
 {
-    if (reader->end - reader->at < 2)
-        return false;
-    *out = (uint16_t)(reader->at[0] << 8 | reader->at[1]);
-    reader->at += 2;
-    return true;
-}
-
-static bool take_u32(struct reader *reader, uint32_t *out)
-{
-    uint16_t high, low;
-    if (!take_u16(reader, &high) || !take_u16(reader, &low))
-        return false;
-    *out = (uint32_t)high << 16 | low;
-    return true;
-}
-
-static bool take_name(struct reader *reader, struct wire_name *out)
-{
-    int used =
-        ns_name_unpack(reader->start, reader->end, reader->at, out->bytes, sizeof(out->bytes));
+    int used = ns_name_unpack(wire->start, wire->end, wire->at, out->bytes, sizeof(out->bytes));
     if (used < 0)
         return false;
-    reader->at += used;
+    wire->at += used;
     return true;
-}
-
-static bool take_header(struct reader *reader, struct header *out)
-{
-    uint16_t id, authorities, additionals;
-    return take_u16(reader, &id) && take_u16(reader, &out->flags) &&
-           take_u16(reader, &out->questions) && take_u16(reader, &out->answers) &&
-           take_u16(reader, &authorities) && take_u16(reader, &additionals);
 }
 
 /* The length bytes of labels are below 'A', so folding the case of all bytes folds only letters. */
@@ -85,27 +50,25 @@ static bool wire_name_eq(const struct wire_name *a, const struct wire_name *b)
 }
 
 /* The question must come back as it was asked (RFC 5452 9.1). */
-static bool take_question(struct reader *reader, const struct wire_name *asked, uint16_t type)
+static bool take_question(struct wire *wire, const struct wire_name *asked, uint16_t type)
 {
     struct wire_name name;
     uint16_t got_type, got_class;
-    return take_name(reader, &name) && take_u16(reader, &got_type) &&
-           take_u16(reader, &got_class) && wire_name_eq(&name, asked) && got_type == type &&
-           got_class == ns_c_in;
+    return take_name(wire, &name) && wire_u16(wire, &got_type) && wire_u16(wire, &got_class) &&
+           wire_name_eq(&name, asked) && got_type == type && got_class == ns_c_in;
 }
 
 /* Records of other classes get a type that nothing asks for. */
-static bool take_record(struct reader *reader, struct record *out)
+static bool take_record(struct wire *wire, struct record *out)
 {
     uint16_t class;
-    if (!take_name(reader, &out->owner) || !take_u16(reader, &out->type) ||
-        !take_u16(reader, &class) || !take_u32(reader, &out->ttl_s) ||
-        !take_u16(reader, &out->data_len))
+    if (!take_name(wire, &out->owner) || !wire_u16(wire, &out->type) || !wire_u16(wire, &class) ||
+        !wire_u32(wire, &out->ttl_s) || !wire_u16(wire, &out->data_len))
         return false;
-    if (reader->end - reader->at < out->data_len)
+    if (wire->end - wire->at < out->data_len)
         return false;
-    out->data = reader->at;
-    reader->at += out->data_len;
+    out->data = wire->at;
+    wire->at += out->data_len;
     if (class != ns_c_in)
         out->type = ns_t_invalid;
     if (out->ttl_s > INT32_MAX) /* RFC 2181 8 */
@@ -129,14 +92,14 @@ static void lower_ttl(struct answer *out, const struct record *record)
 }
 
 /* Leaves in `*name` the name at the end of the chain; the records may come in any order. */
-static bool follow_chain(struct answer *out, const struct reader *message,
+static bool follow_chain(struct answer *out, const struct wire *message,
                          const struct record *records, size_t count, struct wire_name *name)
 {
     for (int hops = 0; hops <= MAX_CHAIN; hops++) {
         const struct record *cname = find_record(records, count, name, ns_t_cname);
         if (cname == NULL)
             return true;
-        struct reader target = {message->start, cname->data, message->end};
+        struct wire target = {message->start, cname->data, message->end};
         if (!take_name(&target, name) || target.at != cname->data + cname->data_len)
             return false;
         lower_ttl(out, cname);
@@ -161,18 +124,18 @@ static bool collect_addrs(struct answer *out, const struct record *records, size
     return true;
 }
 
-static enum answer_status read_message(struct answer *out, struct reader *reader,
+static enum answer_status read_message(struct answer *out, struct wire *wire,
                                        const struct name *asked, uint8_t family)
 {
-    struct header header;
+    struct wire_header header;
     struct wire_name name;
     if (ns_name_pton(asked->text, name.bytes, sizeof(name.bytes)) < 0 ||
-        !take_header(reader, &header) || (header.flags & FLAG_RESPONSE) == 0 ||
-        (header.flags & (MASK_OPCODE | FLAG_TRUNCATED)) != 0 || header.questions != 1 ||
-        !take_question(reader, &name, family == 4 ? ns_t_a : ns_t_aaaa))
+        !wire_header(wire, &header) || (header.flags & WIRE_RESPONSE) == 0 ||
+        (header.flags & (WIRE_OPCODE | WIRE_TRUNCATED)) != 0 || header.questions != 1 ||
+        !take_question(wire, &name, family == 4 ? ns_t_a : ns_t_aaaa))
         return ANSWER_FAILURE;
 
-    unsigned rcode = header.flags & MASK_RCODE;
+    unsigned rcode = header.flags & WIRE_RCODE;
     if (rcode == ns_r_nxdomain)
         return ANSWER_NONE;
     if (rcode != ns_r_noerror)
@@ -181,9 +144,9 @@ static enum answer_status read_message(struct answer *out, struct reader *reader
     struct record records[MAX_RECORDS];
     size_t count = header.answers < MAX_RECORDS ? header.answers : MAX_RECORDS;
     for (size_t i = 0; i < count; i++)
-        if (!take_record(reader, &records[i]))
+        if (!take_record(wire, &records[i]))
             return ANSWER_FAILURE;
-    if (!follow_chain(out, reader, records, count, &name) ||
+    if (!follow_chain(out, wire, records, count, &name) ||
         !collect_addrs(out, records, count, &name, family))
         return ANSWER_FAILURE;
     return out->count > 0 ? ANSWER_OK : ANSWER_NONE;
@@ -194,8 +157,8 @@ void answer_read(struct answer *out, const uint8_t *message, size_t len, const s
 {
     out->ttl_s = UINT32_MAX;
     out->count = 0;
-    struct reader reader = {message, message, message + len};
-    out->status = len <= MAX_MESSAGE ? read_message(out, &reader, asked, family) : ANSWER_FAILURE;
+    struct wire wire = {message, message, message + len};
+    out->status = len <= MAX_MESSAGE ? read_message(out, &wire, asked, family) : ANSWER_FAILURE;
     if (out->status != ANSWER_OK)
         out->ttl_s = out->count = 0;
 }
