@@ -81,6 +81,18 @@ void chain_refuse(struct decision *decision, enum outcome outcome)
 
 /* -- addresses -- */
 
+enum outcome chain_refuse_stand_in(const struct chain *chain, const struct target *target,
+                                   struct decision *decision)
+{
+    const struct policy *first = chain->policy != NULL ? chain->policy : chain->narrowing;
+    *decision = (struct decision){
+        .ruling = {.policy = first, .outcome = OUTCOME_ADDRESS_DENIED},
+        .addr_class = ADDR_STAND_IN,
+        .denied_addr = target->addr,
+    };
+    return OUTCOME_ADDRESS_DENIED;
+}
+
 /* What both policies say about one address; `by` is the one that denies. */
 static struct guard_verdict vet(const struct guard_host *host, const struct decision *decision,
                                 const struct target *target, const struct addr *addr,

@@ -66,6 +66,11 @@ void chain_consent(struct decision *decision);
 /* It ends as `outcome` instead, in the name of whoever asks. */
 void chain_refuse(struct decision *decision, enum outcome outcome);
 
+/* The target is an address that stands for a name nobody knows any more, whatever the policies say
+ * of it. Returns OUTCOME_ADDRESS_DENIED and fills the decision. */
+enum outcome chain_refuse_stand_in(const struct chain *chain, const struct target *target,
+                                   struct decision *decision);
+
 /* Vets the addresses of a target that chain_judge() allowed: those that pass are approved, in
  * order. None left: OUTCOME_ADDRESS_DENIED or OUTCOME_LOOP, and the decision's ruling and addresses
  * say what was first denied (no addresses at all: ADDR_UNSPECIFIED). One that is an own listener

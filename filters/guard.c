@@ -19,6 +19,7 @@ const char *addr_class_text(enum addr_class class)
         [ADDR_OUTSIDE_TO] = "outside the addresses that the rule's to= allows",
         [ADDR_NOT_LOOPBACK] = "not a loopback address, although localhost names are loopback",
         [ADDR_OWN_LISTENER] = "the gateway itself",
+        [ADDR_STAND_IN] = "an address that stood for a name which is not known here any more",
     };
     assert((unsigned)class < ADDR_CLASS_COUNT);
     return texts[class];

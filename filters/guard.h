@@ -27,6 +27,7 @@ enum addr_class {
     ADDR_OUTSIDE_TO,   /* a rule's to= leaves it out */
     ADDR_NOT_LOOPBACK, /* of a localhost name */
     ADDR_OWN_LISTENER,
+    ADDR_STAND_IN, /* for a name, of a sandbox's own resolver */
     ADDR_CLASS_COUNT
 };
 

@@ -603,7 +603,6 @@ static bool check_any(struct parser *parser)
 static bool check_combination(struct parser *parser)
 {
     const struct rule *rule = parser->rule;
-    const uint32_t opaque = (1u << FRONT_CONNECT) | (1u << FRONT_SOCKS5);
     if (rule->mode == RULE_ASK && rule->effect == RULE_DENY)
         return fault(parser, "mode=ask has no meaning in a deny rule");
     if (has_seen(parser, "to") && rule_extra(rule)->to_count == 0)
@@ -615,11 +614,8 @@ static bool check_combination(struct parser *parser)
     if (rule->host == RULE_CIDR && has_seen(parser, "to"))
         return fault(parser, "to= limits what a name may resolve to; this rule names addresses");
     if (rule_needs_clear(rule) && rule_extra(rule)->fronts != 0 &&
-        (rule_extra(rule)->fronts & ~opaque) == 0)
-        return fault(parser, "method= and path= are never visible with front=%s",
-                     rule_extra(rule)->fronts == opaque                 ? "connect,socks5"
-                     : (rule_extra(rule)->fronts & 1u << FRONT_CONNECT) ? "connect"
-                                                                        : "socks5");
+        (rule_extra(rule)->fronts & 1u << FRONT_HTTP) == 0)
+        return fault(parser, "method= and path= are only visible with front=http");
     return true;
 }
 

@@ -229,6 +229,8 @@ static void address_step(const struct decision *decision, char *out, size_t size
                  decision->ruling.allow->text);
     else if (decision->addr_class == ADDR_NOT_LOOPBACK)
         snprintf(out, size, "Use another name than localhost for a host elsewhere");
+    else if (decision->addr_class == ADDR_STAND_IN)
+        snprintf(out, size, "Look the name up again and connect to what it gives");
     else if (settings)
         snprintf(out, size, "If this address is meant, list `%s%s%s` in network.allowedDomains",
                  v6 ? "[" : "", addr, v6 ? "]" : "");

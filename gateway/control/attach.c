@@ -79,13 +79,12 @@ static int adopt_listeners(struct launch *launch, const struct attach_message *m
                            message->listener_count, launch->fd_count);
     for (size_t i = 0; i < message->listener_count; i++) {
         uint64_t cookie;
-        if (message->listeners[i] != ATTACH_PROXY)
-            return srt_err_set(err, "transparent egress is not available in this version");
         if (!launch_socket_cookie(launch->fds[i], &cookie))
             return srt_err_set(err, "descriptor %zu is not a socket", i);
         if (listener_is_taken(launch, cookie))
             return srt_err_set(err, "descriptor %zu is the listener of somebody else", i);
-        struct listener *listener = listener_adopt(steal_fd(&launch->fds[i]), err);
+        struct listener *listener =
+            listener_adopt(steal_fd(&launch->fds[i]), message->listeners[i], err);
         if (listener == NULL)
             return -1;
         config->listeners[config->listener_count++] = listener;

@@ -122,6 +122,18 @@ void attach_claim(struct attach_server *server)
 
 /* ---- sending ---- */
 
+/* In their order. A gateway of before there were kinds sends none, and has proxies only. */
+static void write_kinds(const struct launch *launch, struct json *message)
+{
+    char kinds[ATTACH_MAX_LISTENERS * 16] = "";
+    for (size_t i = 0; i < launch->listener_count; i++) {
+        const size_t len = strlen(kinds);
+        snprintf(kinds + len, sizeof(kinds) - len, "%s%s", i > 0 ? "," : "",
+                 listener_word(listener_kind(launch->listeners[i])));
+    }
+    json_text(message, "kinds", str_of(kinds));
+}
+
 static void write_state(const struct launch *launch, struct json *message)
 {
     json_bool(message, "attached", launch->state == LAUNCH_ATTACHED);
@@ -133,6 +145,7 @@ static void write_state(const struct launch *launch, struct json *message)
     json_number(
         message, "listeners",
         (int64_t)(launch->state == LAUNCH_ATTACHED ? launch->listener_count : launch->fd_count));
+    write_kinds(launch, message);
     json_bool(message, "asks", launch->asks);
     json_bool(message, "narrowed", launch->narrowed != NULL);
     json_number(message, "in", (int64_t)launch->in.len);
@@ -223,8 +236,15 @@ static int take_listeners(struct launch *launch, struct channel_message *message
                           struct srt_err *err)
 {
     const int64_t count = channel_number(message, "listeners");
+    const char *kinds = channel_text(message, "kinds");
+    autofree char *words = must_copy(kinds != NULL ? kinds : "");
+    char *rest = words;
     for (int64_t i = 0; i < count && i < ATTACH_MAX_LISTENERS; i++) {
         const int fd = channel_take_fd(message);
+        const char *word = strsep(&rest, ",");
+        enum listener_kind kind;
+        if (!listener_kind_read(&kind, word))
+            kind = LISTENER_PROXY;
         if (launch->state == LAUNCH_WAITING) {
             launch->fds[launch->fd_count++] = fd;
             continue;
@@ -234,7 +254,7 @@ static int take_listeners(struct launch *launch, struct channel_message *message
         /* Its launcher has it too, and may have made it one that does not listen any more. That
          * costs its own sandbox the listener, and nobody the hand-over. */
         struct srt_err why;
-        struct listener *listener = listener_adopt(fd, &why);
+        struct listener *listener = listener_adopt(fd, kind, &why);
         if (listener != NULL)
             launch->listeners[launch->listener_count++] = listener;
         else

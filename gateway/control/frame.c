@@ -77,11 +77,26 @@ void frame_write(struct json *out, struct str json)
 /* ---- messages ---- */
 
 static const char *const listener_words[] = {
-    [ATTACH_PROXY] = "proxy",
-    [ATTACH_TRANSPARENT] = "transparent",
-    [ATTACH_DNS_UDP] = "dns-udp",
-    [ATTACH_DNS_TCP] = "dns-tcp",
+    [LISTENER_PROXY] = "proxy",
+    [LISTENER_TRANSPARENT] = "transparent",
+    [LISTENER_DNS_UDP] = "dns-udp",
+    [LISTENER_DNS_TCP] = "dns-tcp",
 };
+
+const char *listener_word(enum listener_kind kind)
+{
+    return listener_words[kind];
+}
+
+bool listener_kind_read(enum listener_kind *out, const char *word)
+{
+    for (size_t i = 0; i < sizeof(listener_words) / sizeof(listener_words[0]); i++) {
+        *out = (enum listener_kind)i;
+        if (word != NULL && strcmp(word, listener_words[i]) == 0)
+            return true;
+    }
+    return false;
+}
 
 static int only_members(json_t *object, const char *const *known, struct srt_err *err)
 {
@@ -140,15 +155,10 @@ static int read_listeners(struct attach_message *out, json_t *object, struct srt
     size_t count = json_array_size(list); /* 0 when it is no array */
     if (count == 0 || count > ATTACH_MAX_LISTENERS)
         return srt_err_set(err, "\"listeners\" must be a list of 1 to %d", ATTACH_MAX_LISTENERS);
-    for (size_t i = 0; i < count; i++) {
-        const char *word = json_string_value(json_array_get(list, i));
-        size_t kind = 0, kinds = sizeof(listener_words) / sizeof(listener_words[0]);
-        while (kind < kinds && (word == NULL || strcmp(word, listener_words[kind]) != 0))
-            kind++;
-        if (kind == kinds)
+    for (size_t i = 0; i < count; i++)
+        if (!listener_kind_read(&out->listeners[out->listener_count++],
+                                json_string_value(json_array_get(list, i))))
             return srt_err_set(err, "\"listeners\" has an unknown kind");
-        out->listeners[out->listener_count++] = (enum attach_listener)kind;
-    }
     return 0;
 }
 

@@ -9,6 +9,7 @@
 #ifndef CONTROL_FRAME_H
 #define CONTROL_FRAME_H
 
+#include "session/listener.h"
 #include "srt/attach.h"
 #include "srt/err.h"
 #include "srt/str.h"
@@ -35,7 +36,6 @@ struct json;
 void frame_write(struct json *out, struct str json);
 
 enum attach_type { ATTACH_ATTACH, ATTACH_UPDATE, ATTACH_ANSWER };
-enum attach_listener { ATTACH_PROXY, ATTACH_TRANSPARENT, ATTACH_DNS_UDP, ATTACH_DNS_TCP };
 
 enum { ATTACH_NAME_MAX = 128, ATTACH_COMMAND_MAX = 1024 };
 
@@ -43,7 +43,7 @@ struct attach_message {
     enum attach_type type;
     /* attach */
     char *name, *policy, *command; /* policy and command may be NULL */
-    enum attach_listener listeners[ATTACH_MAX_LISTENERS];
+    enum listener_kind listeners[ATTACH_MAX_LISTENERS];
     size_t listener_count;
     bool asks; /* it has somebody who answers */
     /* answer */
@@ -55,6 +55,10 @@ struct attach_message {
     /* both */
     struct json_t *network; /* an object, no deeper looked at; NULL: null */
 };
+
+/* "dns-udp" and its like. */
+const char *listener_word(enum listener_kind kind);
+bool listener_kind_read(enum listener_kind *out, const char *word); /* `word` may be NULL */
 
 /* Strict: known types and members only, each of its kind, none twice. A name is 1-128 printable
  * ASCII characters without spaces; a command that is too long is cut. */

@@ -24,8 +24,10 @@
 
 #include <stdatomic.h>
 
+struct proto;
 struct session;
 struct errand;
+struct stand_ins;
 struct budget;
 struct resolver;
 
@@ -77,10 +79,12 @@ struct door {
     int gate;                  /* what is watched for it; -1: the listener itself */
     struct sandbox *sandbox;   /* NULL for the gateway's own */
     const struct config_listen
-        *config; /* of the worker's tenure; NULL for a sandbox's, and when closed */
-    char *name;  /* the [listen] section; NULL for a sandbox's */
+        *config;               /* of the worker's tenure; NULL for a sandbox's, and when closed */
+    char *name;                /* the [listen] section; NULL for a sandbox's */
+    const struct proto *proto; /* that is spoken here and nothing else; NULL: it is found out */
     ev_io readable;
     unsigned sessions; /* and connections that linger */
+    unsigned vain;     /* times that it was said to be readable and was not, in a row */
     bool closed;
     bool shut; /* its launcher has made it useless; only the sandbox's end closes it */
 };
@@ -94,6 +98,9 @@ void door_leave(struct door *door);
 /* A connection of one of its sessions outlives that, and counts like it until door_unlinger(). */
 void door_linger(struct door *door);
 void door_unlinger(void *door);
+/* A launcher has made the listener useless. Who connects there is refused by the kernel, and
+ * everybody else is served. */
+void door_shut(struct door *door, const char *why);
 /* Accepting begins again after descriptors had run out. */
 void doors_resume(struct worker *worker);
 
@@ -107,6 +114,8 @@ struct sandbox {
     void *owner;
     struct narrowing *narrowing; /* the worker's from the attach mail on */
     struct grants grants;        /* the same */
+    struct stand_ins *names;     /* the same; NULL: it has no resolver */
+    bool names_have_v6;          /* its connections can be redirected by IPv6, too */
     struct door *doors[SANDBOX_MAX_LISTENERS];
     size_t door_count;
     atomic_uint denials_waiting; /* on their way to the control thread */

@@ -1,6 +1,7 @@
 #include "session/session.h"
 
 #include "record/log.h"
+#include "session/datagrams.h"
 #include "srt/cleanup.h"
 #include "srt/must.h"
 
@@ -51,9 +52,7 @@ void doors_resume(struct worker *worker)
             ev_io_start(worker->loop, &door->readable);
 }
 
-/* A launcher has made its listener one that cannot be accepted from. Who connects there is refused
- * by the kernel, and everybody else is served. */
-static void shut_door(struct door *door, const char *why)
+void door_shut(struct door *door, const char *why)
 {
     struct worker *worker = door->worker;
     ev_io_stop(worker->loop, &door->readable);
@@ -91,12 +90,12 @@ static bool after_failure(struct door *door, int error)
         return false;
     case EINTR:
         if (door->sandbox != NULL)
-            shut_door(door, "its launcher makes us wait there");
+            door_shut(door, "its launcher makes us wait there");
         return door->sandbox == NULL;
     case EINVAL:
     case EBADF:
     case ENOTSOCK:
-        shut_door(door, "it does not listen");
+        door_shut(door, "it does not listen");
         return false;
     /* About one connection that went before it was accepted (accept(2)). */
     case ECONNABORTED:
@@ -178,7 +177,7 @@ static bool accept_one(struct door *door, bool has_queued)
     return true;
 }
 
-static void on_readable(struct ev_loop *loop, ev_io *io, int revents)
+static void on_connections(struct ev_loop *loop, ev_io *io, int revents)
 {
     (void)loop, (void)revents;
     struct door *door = io->data;
@@ -205,17 +204,33 @@ static int make_gate(const struct listener *listener)
     return steal_fd(&gate);
 }
 
+static const struct proto *proto_at(const struct listener *listener)
+{
+    switch (listener_kind(listener)) {
+    case LISTENER_TRANSPARENT:
+        return &proto_transparent;
+    case LISTENER_DNS_TCP:
+        return &proto_dns;
+    case LISTENER_PROXY:
+    case LISTENER_DNS_UDP:
+        break;
+    }
+    return NULL;
+}
+
 struct door *door_open(struct worker *worker, struct listener *listener, struct sandbox *sandbox)
 {
     struct door *door = must(calloc(1, sizeof(*door)));
     door->worker = worker;
     door->listener = listener;
     door->sandbox = sandbox;
+    door->proto = proto_at(listener);
     stream_tune(listener_fd(listener)); /* what is accepted from it inherits that (tcp(7)) */
     stream_refuse_descriptors(listener_fd(listener));
     door->gate = make_gate(listener);
-    ev_io_init(&door->readable, on_readable, door->gate >= 0 ? door->gate : listener_fd(listener),
-               EV_READ);
+    ev_io_init(&door->readable,
+               listener_kind(listener) == LISTENER_DNS_UDP ? on_datagrams : on_connections,
+               door->gate >= 0 ? door->gate : listener_fd(listener), EV_READ);
     door->readable.data = door;
     LIST_INSERT_HEAD(&worker->doors, door, link);
     if (!ev_is_active(&worker->accept_pause))

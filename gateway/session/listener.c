@@ -19,6 +19,7 @@ enum { BACKLOG = 4096 }; /* cut to net.core.somaxconn by the kernel */
 
 struct listener {
     int fd;
+    enum listener_kind kind;
     atomic_uint users;
     struct config_address bound;
     char *path, *group; /* bound.path is `path` */
@@ -176,26 +177,54 @@ struct listener *listener_open(const struct config_listen *config, struct srt_er
 
 /* ---- both ---- */
 
-/* False with `err`. */
-static bool is_usable(int fd, struct srt_err *err)
+/* -1: it is no socket. */
+static int option_of(int fd, int option)
 {
-    int listening = 0, type = 0, domain = 0;
-    socklen_t len = sizeof(listening);
-    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) != 0 || !listening) {
-        srt_err_set(err, "the descriptor is not a listening socket");
+    int value;
+    socklen_t len = sizeof(value);
+    return getsockopt(fd, SOL_SOCKET, option, &value, &len) == 0 ? value : -1;
+}
+
+/* False with `err`. */
+static bool can_accept(int fd, struct srt_err *err)
+{
+    const int domain = option_of(fd, SO_DOMAIN);
+    const char *why = NULL;
+    if (option_of(fd, SO_ACCEPTCONN) <= 0)
+        why = "the descriptor is not a listening socket";
+    else if (option_of(fd, SO_TYPE) != SOCK_STREAM)
+        why = "the descriptor is not a stream socket";
+    else if (domain != AF_UNIX && domain != AF_INET && domain != AF_INET6)
+        why = "the descriptor is neither a TCP nor a Unix socket";
+    if (why != NULL)
+        srt_err_set(err, "%s", why);
+    return why == NULL;
+}
+
+/* Answers have to come from where the question went. That need not be an address of the machine's
+ * (IPV6_FREEBIND; IPv4 does not ask). */
+static bool can_receive(int fd, struct srt_err *err)
+{
+    enum { IP_V6_FREEBIND = 78 }; /* <linux/in6.h> excludes <netinet/in.h> */
+    const int domain = option_of(fd, SO_DOMAIN), on = 1;
+    if (option_of(fd, SO_TYPE) != SOCK_DGRAM || option_of(fd, SO_PROTOCOL) != IPPROTO_UDP ||
+        (domain != AF_INET && domain != AF_INET6)) {
+        srt_err_set(err, "the descriptor is not a UDP socket");
         return false;
     }
-    len = sizeof(type);
-    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) != 0 || type != SOCK_STREAM) {
-        srt_err_set(err, "the descriptor is not a stream socket");
+    const bool told = domain == AF_INET
+                          ? setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &on, sizeof(on)) == 0
+                          : setsockopt(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, &on, sizeof(on)) == 0 &&
+                                setsockopt(fd, IPPROTO_IPV6, IP_V6_FREEBIND, &on, sizeof(on)) == 0;
+    if (!told)
+        srt_err_set(err, "the descriptor cannot be used: %s", strerror(errno));
+    return told;
+}
+
+static bool is_usable(int fd, enum listener_kind kind, struct srt_err *err)
+{
+    if (!(kind == LISTENER_DNS_UDP ? can_receive(fd, err) : can_accept(fd, err)))
         return false;
-    }
-    len = sizeof(domain);
-    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) != 0 ||
-        (domain != AF_UNIX && domain != AF_INET && domain != AF_INET6)) {
-        srt_err_set(err, "the descriptor is neither a TCP nor a Unix socket");
-        return false;
-    }
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
         fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
@@ -205,14 +234,15 @@ static bool is_usable(int fd, struct srt_err *err)
     return true;
 }
 
-struct listener *listener_adopt(int fd, struct srt_err *err)
+struct listener *listener_adopt(int fd, enum listener_kind kind, struct srt_err *err)
 {
-    if (!is_usable(fd, err)) {
+    if (!is_usable(fd, kind, err)) {
         foreign_close(fd);
         return NULL;
     }
     stream_unlinger(fd);
     struct listener *listener = listener_create(fd);
+    listener->kind = kind;
     listener->foreign = true;
     (void)read_bound(listener->fd, &listener->bound); /* a Unix socket stays without an address */
     return listener;
@@ -221,7 +251,7 @@ struct listener *listener_adopt(int fd, struct srt_err *err)
 struct listener *listener_adopt_for(int fd, const struct config_listen *config, bool inherited,
                                     struct srt_err *err)
 {
-    struct listener *listener = listener_adopt(fd, err);
+    struct listener *listener = listener_adopt(fd, LISTENER_PROXY, err);
     if (listener == NULL)
         return NULL;
     listener->foreign = false; /* from systemd, or from our predecessor */
@@ -257,6 +287,11 @@ bool listener_is_own(const struct listener *listener)
 const struct config_address *listener_bound(const struct listener *listener)
 {
     return &listener->bound;
+}
+
+enum listener_kind listener_kind(const struct listener *listener)
+{
+    return listener->kind;
 }
 
 int listener_fd(const struct listener *listener)

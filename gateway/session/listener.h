@@ -18,13 +18,22 @@
 
 struct listener;
 
+/* What is spoken at one that a launcher handed over. */
+enum listener_kind {
+    LISTENER_PROXY,       /* HTTP and SOCKS5, as at the gateway's own */
+    LISTENER_TRANSPARENT, /* anything; the kernel has redirected it from where it was meant to go */
+    LISTENER_DNS_UDP,     /* a bound socket of datagrams: nothing is accepted from it */
+    LISTENER_DNS_TCP,
+};
+
 /* Binds and listens. TCP: exclusive. Unix: with mode and group; a path left behind is replaced only
  * when it is a socket on which nobody answers. Blocking calls: control thread only. */
 struct listener *listener_open(const struct config_listen *config, struct srt_err *err);
 
-/* One that somebody else bound; `fd` is taken over, also on failure (not a listening stream
- * socket). */
-struct listener *listener_adopt(int fd, struct srt_err *err);
+/* One that somebody else bound; `fd` is taken over, also on failure (not a listening stream socket,
+ * or for LISTENER_DNS_UDP not a UDP socket). */
+struct listener *listener_adopt(int fd, enum listener_kind kind, struct srt_err *err);
+enum listener_kind listener_kind(const struct listener *listener);
 
 /* The same for a [listen] section, which it then is like one that listener_open() made; but its
  * path is not removed at the end, since whoever bound it goes on listening there. `inherited`: it

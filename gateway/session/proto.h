@@ -26,9 +26,13 @@ struct proto {
     void (*accept)(struct session *session);
     /* The request ends as session->request.outcome. True: the connection can take another one. */
     bool (*refuse)(struct session *session);
+    /* Only a connection's first request is one, and it needs no byte of the client's: where the
+     * connection leads says it all. Enough of what the client says is here to refuse it in its own
+     * language; NULL for others, whose requests are in theirs. */
+    bool (*understands)(const struct session *session);
 };
 
-extern const struct proto proto_http, proto_socks5;
+extern const struct proto proto_http, proto_socks5, proto_transparent, proto_dns;
 
 /* The protocol of a connection whose listener takes any, by its first byte. */
 const struct proto *proto_guess(unsigned char first);

@@ -195,7 +195,8 @@ static void append_head(const struct request *request, bool keeps_connection, st
 void refusal_send_http(struct session *session, bool keeps_connection)
 {
     const struct request *request = &session->request;
-    const bool bodiless = session->http != NULL && session->http->parsed && session->http->head;
+    const bool bodiless = request->has_no_body ||
+                          (session->http != NULL && session->http->parsed && session->http->head);
     struct buf *out = &session->worker->reply;
     assert(request->message != NULL); /* its record was made before */
     buf_clear(out);

@@ -36,6 +36,7 @@ struct request {
     struct target target;
     struct addr addr;  /* dialled, or denied */
     bool prefers_text; /* the refusal's body */
+    bool has_no_body;  /* the refusal of one, as to HEAD */
     bool via_failed;   /* `via` is to blame for the outcome */
     bool admitted;     /* from handing the allow to the audit log until the close record */
     enum front front;  /* FRONT_COUNT: not known (yet) */

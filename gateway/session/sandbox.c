@@ -1,14 +1,18 @@
 #include "session/sandbox.h"
 
+#include "dns/stand_in.h"
 #include "session/errand.h"
 #include "session/session.h"
 #include "session/team.h"
 #include "srt/must.h"
 
 #include <stdlib.h>
+#include <sys/random.h>
+#include <sys/socket.h>
 
 static void sandbox_free(struct sandbox *sandbox)
 {
+    stand_ins_free(sandbox->names);
     free(sandbox->name);
     free(sandbox->client);
     free(sandbox->policy);
@@ -47,6 +51,31 @@ static void dispose_attachment(struct errand *errand)
     free(attachment);
 }
 
+static bool is_for_v6(const struct listener *listener)
+{
+    int domain = AF_UNSPEC;
+    socklen_t len = sizeof(domain);
+    return getsockopt(listener_fd(listener), SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 &&
+           domain == AF_INET6;
+}
+
+/* Where addresses begin is left to chance: what another gateway has given out for this sandbox will
+ * hardly stand for another name here. */
+static void make_names(struct sandbox *sandbox, const struct sandbox_config *config)
+{
+    uint32_t start;
+    for (size_t i = 0; i < config->listener_count; i++) {
+        const enum listener_kind kind = listener_kind(config->listeners[i]);
+        if (kind == LISTENER_TRANSPARENT)
+            sandbox->names_have_v6 = is_for_v6(config->listeners[i]);
+        if (sandbox->names != NULL || (kind != LISTENER_DNS_UDP && kind != LISTENER_DNS_TCP))
+            continue;
+        if (getrandom(&start, sizeof(start), 0) != (ssize_t)sizeof(start))
+            abort();
+        sandbox->names = stand_ins_create(start);
+    }
+}
+
 struct sandbox *sandbox_attach(struct workers *team, const struct sandbox_config *config)
 {
     struct sandbox *sandbox = must(calloc(1, sizeof(*sandbox)));
@@ -60,6 +89,7 @@ struct sandbox *sandbox_attach(struct workers *team, const struct sandbox_config
     sandbox->pid = config->pid;
     sandbox->owner = config->owner;
     sandbox->narrowing = narrowing_create(team, config->narrowing);
+    make_names(sandbox, config);
     attachment->sandbox = sandbox;
     attachment->listener_count = config->listener_count;
     memcpy(attachment->listeners, config->listeners, sizeof(attachment->listeners));

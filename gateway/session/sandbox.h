@@ -25,8 +25,7 @@ struct sandbox_config {
                            that everything is denied. NULL: `narrowing` alone decides (a private
                            gateway) */
     struct policy *narrowing;                          /* taken over; NULL only beside a policy */
-    struct listener *listeners[SANDBOX_MAX_LISTENERS]; /* each count is taken over; they speak HTTP
-                                                          and SOCKS5 */
+    struct listener *listeners[SANDBOX_MAX_LISTENERS]; /* each count is taken over */
     size_t listener_count;
     void *owner; /* given back in struct denial */
 };

@@ -35,6 +35,7 @@ static const struct step_row step_rows[STEP_COUNT] = {
     [STEP_RELAY] = {"RELAY", relay_deadline, enter_relay, wake_relay, relay_late},
     [STEP_EXCHANGE] = {"EXCHANGE", exchange_deadline, enter_exchange, wake_exchange, exchange_late},
     [STEP_REFUSE] = {"REFUSE", NULL, enter_refuse, wake_refuse, NULL},
+    [STEP_HEAR] = {"HEAR", hear_deadline, wake_hear, wake_hear, hear_late},
     [STEP_LEAVE] = {"LEAVE", leave_deadline, enter_leave, wake_leave, leave_late},
     [STEP_CLOSE] = {"CLOSE", NULL, NULL, NULL, NULL},
 };
@@ -81,6 +82,8 @@ static bool wants_input(const struct session *s, const struct stream *stream)
                (stream->in.len < read_limit(s) && stream->out.len < UNANSWERED_MAX);
     case STEP_HANDSHAKE:
         return stream == &s->upstream;
+    case STEP_HEAR:
+        return stream == &s->client && stream->in.len < HEAR_MAX;
     case STEP_FILTER:
         return stream == &s->client && stream->in.len < read_limit(s);
     case STEP_HELLO:
@@ -231,6 +234,7 @@ void session_create(struct door *door, int fd, const struct sockaddr *peer, enum
     s->door = door;
     door->sessions++;
     s->at_door = at_door;
+    s->proto = door->proto;
     s->cause = CLOSE_CLIENT;
     s->number = atomic_load_explicit(&worker->counters.connections, memory_order_relaxed);
     counter_add(&worker->counters.connections, 1);

@@ -35,6 +35,7 @@ enum step {
     STEP_RELAY,
     STEP_EXCHANGE,
     STEP_REFUSE,
+    STEP_HEAR,
     STEP_LEAVE,
     STEP_CLOSE,
     STEP_COUNT,

@@ -1,6 +1,7 @@
 #include "session/steps.h"
 
 #include "session/filtering.h"
+#include "session/naming.h"
 #include "session/spending.h"
 #include "session/standing.h"
 
@@ -22,6 +23,9 @@ enum step enter_judge(struct session *s)
     if (!standing_has_chain(&s->identity, s->narrowing))
         return step_refuse(s, OUTCOME_NOT_ALLOWED);
     const struct chain chain = session_chain(s);
+    /* In clear the name would have to be in the request's own words. */
+    if (request->front != FRONT_HTTP && !naming_recall(s->door->sandbox, &request->target))
+        return step_refuse(s, chain_refuse_stand_in(&chain, &request->target, &request->decision));
     const struct question question = standing_question(s);
     enum outcome outcome = chain_judge(&chain, &question, &request->decision);
     if (outcome != OUTCOME_ALLOWED && request->decision.asks == 0)

@@ -39,14 +39,17 @@ static void choose_proto(struct session *s)
 
 static enum front front_of(const struct session *s)
 {
-    return s->proto == &proto_socks5 ? FRONT_SOCKS5
-           : s->proto == &proto_http ? FRONT_HTTP
-                                     : FRONT_COUNT;
+    return s->proto == &proto_socks5        ? FRONT_SOCKS5
+           : s->proto == &proto_http        ? FRONT_HTTP
+           : s->proto == &proto_transparent ? FRONT_TRANSPARENT
+                                            : FRONT_COUNT;
 }
 
 /* What there is of a request will not become one. */
 static enum step refuse_fragment(struct session *s, enum outcome outcome, const char *why)
 {
+    if (s->proto == &proto_dns)
+        return STEP_CLOSE; /* nothing was asked */
     session_begin_request(s, front_of(s));
     if (s->http != NULL)
         s->http->parsed = false;
@@ -101,13 +104,14 @@ static enum step read_request(struct session *s)
     for (;;) {
         if (s->client.out.len >= UNANSWERED_MAX)
             return STEP_WAIT;
-        if (s->client.in.len == 0)
+        const bool asks_at_once = s->proto == &proto_transparent;
+        if (s->client.in.len == 0 && !asks_at_once)
             return await_request(s);
         if (s->began <= 0)
             s->began = session_now(s);
         if (!read_proxy_header(s, &next))
             return next;
-        if (s->client.in.len == 0)
+        if (s->client.in.len == 0 && !asks_at_once)
             return await_request(s);
         if (s->proto == NULL)
             choose_proto(s);
@@ -115,9 +119,8 @@ static enum step read_request(struct session *s)
         case PROTO_MORE:
             return await_request(s);
         case PROTO_ANSWERED:
-            if (s->proto == &proto_http)
-                s->began =
-                    0; /* the next head has its own time; a SOCKS handshake has one for all */
+            if (s->proto != &proto_socks5)
+                s->began = 0; /* the next head has its own time; a handshake has one for all */
             continue;
         case PROTO_REQUEST:
             return STEP_JUDGE;

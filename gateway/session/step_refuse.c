@@ -4,7 +4,14 @@
 #include "session/report.h"
 #include "session/standing.h"
 
+#define HEAR_S 1.0   /* for a client to begin to speak that has asked for nothing yet */
 #define LEAVE_S 10.0 /* for a client to take the end of an answer */
+
+static enum step say_no(struct session *s)
+{
+    bool goes_on = s->proto != NULL && s->proto->refuse(s);
+    return goes_on && !s->client.deaf ? STEP_READ : STEP_LEAVE;
+}
 
 static enum step tell_refusal(struct session *s)
 {
@@ -12,8 +19,24 @@ static enum step tell_refusal(struct session *s)
     end_admission(s, s->cause);
     if (admitted || s->request.front != FRONT_HTTP)
         end_upstream(s);
-    bool goes_on = s->proto != NULL && s->proto->refuse(s);
-    return goes_on && !s->client.deaf ? STEP_READ : STEP_LEAVE;
+    return s->proto != NULL && s->proto->understands != NULL ? STEP_HEAR : say_no(s);
+}
+
+enum step wake_hear(struct session *s)
+{
+    stream_fill(&s->client, HEAR_MAX);
+    const bool ended = s->client.eof || s->client.broken || s->client.deaf;
+    return ended || s->proto->understands(s) ? say_no(s) : STEP_WAIT;
+}
+
+double hear_deadline(const struct session *s)
+{
+    return s->entered + HEAR_S;
+}
+
+enum step hear_late(struct session *s)
+{
+    return say_no(s);
 }
 
 /* The record is there before the client knows; but a log that fails keeps nobody waiting. The

@@ -12,6 +12,7 @@
 
 #include <time.h>
 
+enum { HEAR_MAX = 64 };             /* bytes, of which a language is known by the first few */
 enum { UNANSWERED_MAX = 64 << 10 }; /* of answers that a client does not read */
 #define CLIENT_FIN_S 2.0 /* for an answer to begin after the client has closed its half */
 
@@ -88,9 +89,13 @@ enum step wake_exchange(struct session *s);
 double exchange_deadline(const struct session *s);
 enum step exchange_late(struct session *s);
 
-/* step_refuse.c: the client is told no; the end of an answer reaches it. */
+/* step_refuse.c: the client is told no, if need be after it has shown in which language; the end of
+ * an answer reaches it. */
 enum step enter_refuse(struct session *s);
 enum step wake_refuse(struct session *s);
+enum step wake_hear(struct session *s);
+double hear_deadline(const struct session *s);
+enum step hear_late(struct session *s);
 enum step enter_leave(struct session *s);
 enum step wake_leave(struct session *s);
 double leave_deadline(const struct session *s);

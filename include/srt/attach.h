@@ -10,11 +10,11 @@
  *  launcher -> gateway
  *   attach   {"type":"attach","version":1,"name":"npm-41-...","policy":"build"|null,
  *             "command":"npm install","listeners":["proxy", ...],"network":{...}|null}
- *            with one listening descriptor per entry of `listeners`, in order, as SCM_RIGHTS on the
- *            frame's first byte. Kinds: "proxy" (a listening stream socket that speaks HTTP and
- *            SOCKS5), "transparent" (redirected TCP), "dns-udp", "dns-tcp".
- *            `network` is the settings' object; it can only narrow the policy. null narrows
- *            nothing.
+ *            with one descriptor per entry of `listeners`, in order, as SCM_RIGHTS on the frame's
+ *            first byte. Kinds: "proxy" (a listening stream socket that speaks HTTP and SOCKS5),
+ *            "transparent" (the same for TCP that the kernel redirects there), "dns-udp" (a bound
+ *            UDP socket) and "dns-tcp", of a resolver whose addresses stand for names.
+ *            `network` is the settings' object; it can only narrow the policy; null: nothing.
  *            optional "ask":true: the launcher has somebody who answers for this sandbox. Then what
  *            `network` neither allows nor denies is asked (unless it has strictAllowlist), and so
  *            is what the policy asks where it lets launchers answer

@@ -13,6 +13,7 @@ import unittest
 
 from lab import LabCase, main
 from lab.launcher import Launcher
+from lab.names import encode_name
 from lab.talk import PATIENCE_S, Closed
 
 
@@ -383,10 +384,62 @@ class Hostile(AttachCase):
         self.still_well()
         self.gw.wait_for_descriptors(before + 8)  # what well-being takes; 46 came
 
-    def test_what_is_not_there_is_refused_by_name(self):
+    def test_each_kind_of_listener_is_a_kind_of_socket(self):
+        self.lab()
+        for kind in ("proxy", "transparent", "dns-tcp", "dns-udp"):
+            launcher = self.launcher()
+            wrong = launcher.listen() if kind == "dns-udp" else launcher.datagrams()
+            said = self.refused(launcher, descriptors=[wrong], listeners=[kind])
+            self.assertIn("not a UDP socket" if kind == "dns-udp" else "not a listening socket", said)
+        self.still_well()
+
+    def test_a_resolver_gives_addresses_that_stand_for_names(self):
+        self.lab()
+        origin = self.good
+        launcher, other = self.launcher(), self.launcher()
+        for one in (launcher, other):
+            one.attach(f"box{id(one)}", [one.listen(), one.datagrams(), one.listen()], listeners=["proxy", "dns-udp", "dns-tcp"])
+        question = b"\0\7\1\0\0\1" + bytes(6) + encode_name(origin.name) + b"\0\1\0\1"
+        with socket.create_connection(launcher.listeners[2].getsockname(), PATIENCE_S) as stream:
+            stream.sendall(len(question).to_bytes(2, "big") + question)
+            answer = stream.makefile("rb").read(2 + len(question) + 16)[2:]
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.settimeout(PATIENCE_S)
+            sock.connect(launcher.listeners[1].getsockname())
+            sock.send(question)
+            self.assertEqual(sock.recv(4096), answer)
+        address = socket.inet_ntoa(answer[-4:])
+        self.assertRegex(address, r"^198\.1[89]\.")
+        talk, response = launcher.connect(f"{address}:{origin.port}")
+        self.assertEqual(response.status, 200)
+        self.assertEqual(self.gw.decision(origin.name)["port"], origin.port)
+        talk.close()
+        _, response = other.connect(f"{address}:{origin.port}")  # who was not told does not know
+        self.assert_refused(response, 403, "address-denied")
+
+    def test_what_nobody_redirected_goes_nowhere(self):
         self.lab()
         launcher = self.launcher()
-        self.assertIn("transparent", self.refused(launcher, descriptors=[launcher.listen()], listeners=["transparent"]))
+        launcher.attach(descriptors=[launcher.listen()], listeners=["transparent"])
+        talk = launcher.client()
+        talk.request("GET / HTTP/1.1")
+        response = talk.response()
+        if response.status == 400:
+            self.assert_refused(response, 400, "bad-request")
+        else:  # where the kernel follows connections it knows that one was meant for the listener itself
+            self.assertEqual(response.status, 403)
+
+    def test_datagrams_that_never_come_do_not_keep_the_gateway_busy(self):
+        """What its launcher can do to a socket: shut it down, so that it is readable for ever."""
+        self.lab()
+        launcher = self.launcher()
+        sock = launcher.datagrams()
+        sock.connect(sock.getsockname())
+        launcher.attach(descriptors=[sock], listeners=["dns-udp"])
+        sock.shutdown(socket.SHUT_RDWR)
+        self.gw.wait_for_stderr(lambda line: "nothing is ever read from it" in line)
+        self.assert_still()
+        self.still_well()
 
     def test_garbage_ends_that_connection_only(self):
         self.lab()

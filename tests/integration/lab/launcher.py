@@ -21,6 +21,12 @@ class Launcher:
         self.listeners.append(listener)
         return listener
 
+    def datagrams(self):
+        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        sock.bind(("127.0.0.1", 0))
+        self.listeners.append(sock)
+        return sock
+
     @staticmethod
     def frame(message):
         text = message if isinstance(message, bytes) else json.dumps(message).encode()

@@ -110,9 +110,9 @@ static void test_faults_name_place_rule_and_remedy(void **state)
         {"a.test front=tcp", "`tcp` is not a front: connect, http, socks5 or transparent"},
         {"a.test method=get", "`get` is not a method (upper case, such as GET)"},
         {"a.test method=CONNECT", "the CONNECT method is a front: write front=connect"},
-        {"a.test method=GET front=connect",
-         "method= and path= are never visible with front=connect"},
-        {"a.test path=/x front=socks5", "method= and path= are never visible with front=socks5"},
+        {"a.test method=GET front=connect", "method= and path= are only visible with front=http"},
+        {"a.test path=/x front=socks5,transparent",
+         "method= and path= are only visible with front=http"},
         {"a.test path=x", "path=x begins with neither `/` nor `*`"},
         {"a.test path=/../x", "path=/../x matches no request: dot segments, encoded slashes, "
                               "backslashes and broken %XX never match"},

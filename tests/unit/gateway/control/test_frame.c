@@ -88,7 +88,7 @@ static void an_attach_message_is_read(void **state)
     assert_null(message.policy);
     assert_string_equal(message.command, "npm install");
     assert_int_equal(message.listener_count, 1);
-    assert_int_equal(message.listeners[0], ATTACH_PROXY);
+    assert_int_equal(message.listeners[0], LISTENER_PROXY);
     assert_null(message.network);
     attach_message_free(&message);
 }

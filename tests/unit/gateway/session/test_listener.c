@@ -127,12 +127,12 @@ static void anothers_path_is_left_alone_at_the_end(void **state)
 static void only_listening_streams_are_adopted(void **state)
 {
     (void)state;
-    assert_null(listener_adopt(socket(AF_INET, SOCK_STREAM, 0), &err));
-    assert_null(listener_adopt(socket(AF_INET, SOCK_DGRAM, 0), &err));
-    assert_null(listener_adopt(dup(0), &err));
+    assert_null(listener_adopt(socket(AF_INET, SOCK_STREAM, 0), LISTENER_PROXY, &err));
+    assert_null(listener_adopt(socket(AF_INET, SOCK_DGRAM, 0), LISTENER_PROXY, &err));
+    assert_null(listener_adopt(dup(0), LISTENER_PROXY, &err));
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     assert_int_equal(listen(fd, 1), 0);
-    struct listener *listener = listener_adopt(fd, &err);
+    struct listener *listener = listener_adopt(fd, LISTENER_PROXY, &err);
     assert_non_null(listener);
     assert_int_not_equal(listener_bound(listener)->port, 0);
     listener_release(listener);
