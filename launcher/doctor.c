@@ -217,6 +217,23 @@ int doctor_inside(const char *dir, const char *outside)
     return status;
 }
 
+/* Nobody is at that address, and nobody has told this program of a proxy: the gateway answers. */
+int doctor_transparent(void)
+{
+    static const char ask[] = "GET / HTTP/1.0\r\n\r\n", expected[] = "HTTP/1.1 403 ";
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(80)};
+    char answer[sizeof(expected)] = "";
+    inet_pton(AF_INET, "192.0.2.1", &address.sin_addr);
+    autoclose int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool answered = fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
+                    send(fd, ask, strlen(ask), MSG_NOSIGNAL) == (ssize_t)strlen(ask) &&
+                    recv(fd, answer, strlen(expected), MSG_WAITALL) == (ssize_t)strlen(expected) &&
+                    strcmp(answer, expected) == 0;
+    printf("%s: with --egress transparent the gateway answers at every address\n",
+           answered ? "ok" : "BROKEN");
+    return answered ? 0 : 1;
+}
+
 /* ---- outside ---- */
 
 static bool put_dir(const char *dir, const char *name)
@@ -290,7 +307,21 @@ static int examine(const char *dir, const char *self, const char *ids)
         puts("BROKEN: a sandbox cannot be started (the reason is on standard error)");
     int gateway = run_self(dir, way_out);
     printf("%s: a private gateway takes the sandbox's way out\n", gateway == 0 ? "ok" : "BROKEN");
-    bool good = fence == 0 && gateway == 0;
+    const char *const redirected[] = {"srt-launch",
+                                      "-s",
+                                      "settings.json",
+                                      "--gateway",
+                                      "private",
+                                      "--egress",
+                                      "transparent",
+                                      "--",
+                                      self,
+                                      "--doctor-transparent",
+                                      NULL};
+    int transparent = gateway == 0 ? run_self(dir, redirected) : EXIT_FAILED;
+    if (transparent == EXIT_FAILED)
+        puts("note: --egress transparent is not to be had here (the reason is on standard error)");
+    bool good = fence == 0 && gateway == 0 && (transparent == 0 || transparent == EXIT_FAILED);
     puts(good ? "the fence holds here" : "the fence does NOT hold here");
     return good ? 0 : EXIT_FAILED;
 }

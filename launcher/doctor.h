@@ -13,5 +13,7 @@ int doctor_run(char *const *words);
 /* The half that runs inside: `dir` is the prepared directory, `outside` names the namespaces of the
  * host. */
 int doctor_inside(const char *dir, const char *outside);
+/* The same in a sandbox with --egress transparent. */
+int doctor_transparent(void);
 
 #endif

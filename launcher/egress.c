@@ -46,18 +46,17 @@ static char *frame_text(const json_t *members, const char *network)
     return must_format("%.*s,\"network\":%s}", (int)strlen(text) - 1, text, network);
 }
 
-/* The descriptor goes with the first byte; the socket does not block, so a gateway that has stopped
+/* The descriptors go with the first byte; the socket does not block, so a gateway that has stopped
  * reading costs WRITE_MS and not the run. */
-static int send_frame(int sock, const json_t *members, const char *network, int fd,
-                      struct srt_err *err)
+static int send_frame(int sock, const json_t *members, const char *network, const int *fds,
+                      size_t count, struct srt_err *err)
 {
     autofree char *text = frame_text(members, network);
     size_t len = strlen(text);
     if (len > ATTACH_MAX_FRAME)
         return srt_err_set(err, "the network settings are larger than %d bytes", ATTACH_MAX_FRAME);
     uint32_t head = htonl((uint32_t)len);
-    if (!wait_for(sock, POLLOUT, WRITE_MS) ||
-        !fds_send(sock, &head, sizeof(head), &fd, fd >= 0 ? 1 : 0))
+    if (!wait_for(sock, POLLOUT, WRITE_MS) || !fds_send(sock, &head, sizeof(head), fds, count))
         return srt_err_set(err, "the gateway takes no message");
     for (size_t sent = 0; sent < len;) {
         ssize_t n = send(sock, text + sent, len - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -123,24 +122,33 @@ static int start_private(struct egress *egress, struct srt_err *err)
     return pair[0];
 }
 
-static json_t *attach_members(const struct egress_options *options, const char *command)
+static json_t *list_kinds(const struct egress *egress)
 {
-    return json_pack("{s:s, s:i, s:s, s:s?, s:s, s:[s], s:b}", "type", "attach", "version",
-                     ATTACH_VERSION, "name", options->name, "policy", options->policy, "command",
-                     command, "listeners", "proxy", "ask", options->asks);
+    json_t *kinds = must(json_array());
+    for (size_t i = 0; i < egress->listener_count; i++)
+        json_array_append_new(kinds, json_string(egress->listeners[i].kind));
+    return kinds;
 }
 
-static json_t *attach_frame(const struct egress_options *options)
+static json_t *attach_members(const struct egress *egress, const char *command)
 {
-    json_t *frame = attach_members(options, options->command);
+    const struct egress_options *options = &egress->options;
+    return json_pack("{s:s, s:i, s:s, s:s?, s:s, s:o, s:b}", "type", "attach", "version",
+                     ATTACH_VERSION, "name", options->name, "policy", options->policy, "command",
+                     command, "listeners", list_kinds(egress), "ask", options->asks);
+}
+
+static json_t *attach_frame(const struct egress *egress)
+{
+    json_t *frame = attach_members(egress, egress->options.command);
     if (frame != NULL)
         return frame;
     /* Names of files may be any bytes, JSON may not: the log then shows them replaced. */
-    autofree char *command = must_copy(options->command);
+    autofree char *command = must_copy(egress->options.command);
     for (char *p = command; *p != '\0'; p++)
         if ((unsigned char)*p < ' ' || (unsigned char)*p > '~')
             *p = '?';
-    return attach_members(options, command);
+    return attach_members(egress, command);
 }
 
 /* A frame that is complete in the buffer, taken out of it. `*bad` when it can never become one. */
@@ -282,10 +290,13 @@ static void hear_refusal(struct egress *egress, struct srt_err *err)
 static int attach(struct egress *egress, struct srt_err *err)
 {
     const char *network = egress->network_json != NULL ? egress->network_json : "null";
-    json_t *frame = attach_frame(&egress->options);
-    int result = frame == NULL
-                     ? srt_err_set(err, "the sandbox's name cannot be sent as JSON")
-                     : send_frame(egress->connection, frame, network, egress->listener, err);
+    json_t *frame = attach_frame(egress);
+    int fds[ATTACH_MAX_LISTENERS];
+    for (size_t i = 0; i < egress->listener_count; i++)
+        fds[i] = egress->listeners[i].fd;
+    int result = frame == NULL ? srt_err_set(err, "the sandbox's name cannot be sent as JSON")
+                               : send_frame(egress->connection, frame, network, fds,
+                                            egress->listener_count, err);
     json_decref(frame);
     if (result == 0)
         result = wait_attached(egress, err);
@@ -301,9 +312,16 @@ static int send_change(struct egress *egress, const struct egress_change *change
                        struct srt_err *err)
 {
     json_t *frame = json_pack("{s:s, s:I}", "type", "update", "serial", (json_int_t)change->serial);
-    int result = send_frame(egress->connection, frame, change->network_json, -1, err);
+    int result = send_frame(egress->connection, frame, change->network_json, NULL, 0, err);
     json_decref(frame);
     return result;
+}
+
+static void close_listeners(struct egress *egress)
+{
+    for (size_t i = 0; i < egress->listener_count; i++)
+        close(egress->listeners[i].fd);
+    egress->listener_count = 0;
 }
 
 int egress_attach_again(struct egress *egress, struct srt_err *err)
@@ -314,8 +332,7 @@ int egress_attach_again(struct egress *egress, struct srt_err *err)
         end_private(egress);
         if (egress->private_starts >= PRIVATE_STARTS) {
             /* Who asks is told at once, instead of waiting for somebody who does not come. */
-            if (egress->listener >= 0)
-                close(steal_fd(&egress->listener));
+            close_listeners(egress);
             return srt_err_set(err,
                                "the private gateway has ended %d times; the sandbox has no "
                                "way out any more",
@@ -335,7 +352,7 @@ int egress_attach_again(struct egress *egress, struct srt_err *err)
 
 int egress_begin(struct egress *egress, const struct egress_options *options, struct srt_err *err)
 {
-    *egress = (struct egress){.options = *options, .listener = -1, .connection = -1};
+    *egress = (struct egress){.options = *options, .connection = -1};
     STAILQ_INIT(&egress->changes);
     if (options->socket_path != NULL)
         return 0;
@@ -343,10 +360,11 @@ int egress_begin(struct egress *egress, const struct egress_options *options, st
     return egress->connection < 0 ? -1 : 0;
 }
 
-int egress_attach(struct egress *egress, const char *network_json, int listener,
-                  struct srt_err *err)
+int egress_attach(struct egress *egress, const char *network_json,
+                  const struct egress_listener *listeners, size_t count, struct srt_err *err)
 {
-    egress->listener = listener;
+    memcpy(egress->listeners, listeners, count * sizeof(*listeners));
+    egress->listener_count = count;
     if (network_json != NULL) {
         egress->network_json = must_copy(network_json);
     }
@@ -402,7 +420,7 @@ int egress_answer(struct egress *egress, const char *id, bool approves, bool kee
                               approves ? "approve" : "refuse", "for", keeps ? "sandbox" : "once");
     int result = egress->connection < 0 || frame == NULL
                      ? srt_err_set(err, "there is no gateway at the moment")
-                     : send_frame(egress->connection, frame, NULL, -1, err);
+                     : send_frame(egress->connection, frame, NULL, NULL, 0, err);
     json_decref(frame);
     return result;
 }
@@ -435,9 +453,7 @@ void egress_close(struct egress *egress)
 {
     egress_answered(egress, UINT64_MAX, false);
     drop_connection(egress);
-    if (egress->listener >= 0)
-        close(egress->listener);
-    egress->listener = -1;
+    close_listeners(egress);
     end_private(egress);
     json_decref(egress->attached_frame);
     free(egress->network_json);

@@ -1,8 +1,8 @@
 /*
- * The way out: the listener opened inside the sandbox's network namespace and the connection to the
- * gateway that accepts on it (include/srt/attach.h says what goes over it).
+ * The way out: the listeners opened inside the sandbox's network namespace and the connection to
+ * the gateway that accepts on them (include/srt/attach.h says what goes over it).
  *
- * The launcher keeps the listener, so that a gateway that comes back can be given it again; a
+ * The launcher keeps the listeners, so that a gateway that comes back can be given them again; a
  * connection made meanwhile waits in the kernel. Nothing here relays a byte.
  *
  * Ownership: egress_close() ends everything, a private gateway included. Thread: the launcher's
@@ -13,6 +13,7 @@
 #define LAUNCHER_EGRESS_H
 
 #include "launcher/inside.h"
+#include "srt/attach.h"
 
 #include <jansson.h>
 #include <stdint.h>
@@ -33,15 +34,21 @@ struct egress_change {
     char *network_json;
 };
 
+struct egress_listener {
+    const char *kind; /* as srt/attach.h calls it; a literal */
+    int fd;
+};
+
 struct egress {
     struct egress_options options; /* its strings outlive the egress */
     char *network_json; /* the narrowing that is in force: what any gateway is told first */
     STAILQ_HEAD(, egress_change)
-    changes;        /* oldest first; a gateway that comes back hears them too */
-    int listener;   /* -1: given up */
-    int connection; /* -1 while there is no gateway */
-    pid_t gateway;  /* private; 0 = none */
-    char *in;       /* bytes of a frame that is not complete */
+    changes; /* oldest first; a gateway that comes back hears them too */
+    struct egress_listener listeners[ATTACH_MAX_LISTENERS];
+    size_t listener_count; /* 0: given up */
+    int connection;        /* -1 while there is no gateway */
+    pid_t gateway;         /* private; 0 = none */
+    char *in;              /* bytes of a frame that is not complete */
     size_t in_len, in_capacity;
     json_t *attached_frame; /* the gateway's last "attached" */
     unsigned private_starts;
@@ -52,10 +59,10 @@ struct egress {
 /* A private gateway is started here and gets itself ready while the sandbox is being made. */
 int egress_begin(struct egress *egress, const struct egress_options *options, struct srt_err *err);
 
-/* Takes `listener`. Returns when the gateway has said "attached". `network_json` may be NULL, which
- * narrows nothing. */
-int egress_attach(struct egress *egress, const char *network_json, int listener,
-                  struct srt_err *err);
+/* Takes the listeners. Returns when the gateway has said "attached". `network_json` may be NULL,
+ * which narrows nothing. */
+int egress_attach(struct egress *egress, const char *network_json,
+                  const struct egress_listener *listeners, size_t count, struct srt_err *err);
 
 /* What the gateway's answer to the attach message lists: the places that it wants kept out of the
  * sandbox's reach ("hide", "protect"), what it says of the settings' network ("faults" after a

@@ -21,6 +21,7 @@
 #include "launcher/streams.h"
 #include "launcher/supervise.h"
 #include "launcher/syscalls.h"
+#include "launcher/transparent.h"
 #include "launcher/warden/secrets.h"
 #include "srt/attach.h"
 #include "srt/cleanup.h"
@@ -62,6 +63,7 @@ struct launch {
     const char *gateway_socket, *policy, *tmpdir;
     bool way_out;
     bool way_out_is_socket; /* not a port of the sandbox's loopback */
+    bool transparent;       /* also wherever else programs connect to */
     bool closed_streams[3];
     struct streams streams;
     int violations_fd;
@@ -169,12 +171,12 @@ static int choose_way_out(struct launch *launch)
 {
     const struct settings_launch *set = &launch->settings->launch;
     const char *egress = choose(launch->options.egress, NULL, set->egress);
-    if (egress != NULL && strcmp(egress, "transparent") == 0)
-        return fail("--egress transparent is not built in this version; use port, socket or none");
     launch->way_out_is_socket = egress != NULL && strcmp(egress, "socket") == 0;
-    launch->way_out = egress == NULL || strcmp(egress, "port") == 0 || launch->way_out_is_socket;
+    launch->transparent = egress != NULL && strcmp(egress, "transparent") == 0;
+    launch->way_out = egress == NULL || strcmp(egress, "port") == 0 || launch->way_out_is_socket ||
+                      launch->transparent;
     if (!launch->way_out && strcmp(egress, "none") != 0)
-        return fail("--egress knows port, socket and none, not \"%s\"", egress);
+        return fail("--egress knows port, transparent, socket and none, not \"%s\"", egress);
 
     const char *gateway = choose(launch->options.gateway, "SRT_GATEWAY", set->gateway);
     launch->policy = choose(launch->options.policy, NULL, set->policy);
@@ -568,7 +570,9 @@ static unsigned syscall_options(const struct launch *launch, bool watch_reads)
 /* Inside. */
 static const char *way_out_place(const struct launch *launch)
 {
-    return launch->way_out_is_socket ? ATTACH_SOCKET : "127.0.0.1:3128";
+    return launch->way_out_is_socket ? ATTACH_SOCKET
+           : launch->transparent     ? "127.0.0.1:3128 and every other TCP address"
+                                     : "127.0.0.1:3128";
 }
 
 static int dry_run(const struct launch *launch)
@@ -585,8 +589,8 @@ static int dry_run(const struct launch *launch)
     syscalls_print(syscall_options(launch, false), stdout);
     if (launch->gateway_socket == NULL && launch->way_out)
         printf("way out: %s, a private gateway\n", way_out_place(launch));
-    else if (launch->way_out_is_socket)
-        printf("way out: %s, %s\n", ATTACH_SOCKET, launch->gateway_socket);
+    else if (launch->way_out_is_socket || launch->transparent)
+        printf("way out: %s, %s\n", way_out_place(launch), launch->gateway_socket);
     else
         printf("way out: %s\n", launch->way_out ? launch->gateway_socket : "none");
     for (size_t i = 0; i < launch->options.publish.count; i++)
@@ -700,21 +704,51 @@ static char **list_roots(const struct fence_plan *plan)
     return roots;
 }
 
-/* The listener that process 1 opened, or a socket in its place. */
-static int open_way_out(const struct launch *launch, struct cell *cell, int *listener,
-                        int *socket_dir, struct srt_err *err)
+/* What the gateway is given. */
+struct way_out {
+    struct egress_listener listeners[ATTACH_MAX_LISTENERS];
+    size_t count;
+    int socket_dir; /* -1: none */
+};
+
+static void add_listener(struct way_out *way_out, const char *kind, int fd)
+{
+    way_out->listeners[way_out->count++] = (struct egress_listener){.kind = kind, .fd = fd};
+}
+
+static int open_socket(struct way_out *way_out, const struct cell *cell, struct srt_err *err)
 {
     struct inside_gift gift = {.count = 0};
-    *listener = steal_fd(&cell->listener);
-    if (!launch->way_out_is_socket)
-        return 0;
-    close(steal_fd(listener));
     if (inside_do(&cell->inside, INSIDE_MOUNTS, mounts_make_socket, NULL, &gift, err) != 0)
         return -1;
     assert(gift.count == 2);
-    *listener = gift.fds[0];
-    *socket_dir = gift.fds[1];
+    add_listener(way_out, "proxy", gift.fds[0]);
+    way_out->socket_dir = gift.fds[1];
     return 0;
+}
+
+static int open_transparent(struct way_out *way_out, const struct cell *cell, struct srt_err *err)
+{
+    struct inside_gift gift = {.count = 0};
+    if (inside_do(&cell->inside, INSIDE_NET, transparent_open, NULL, &gift, err) != 0)
+        return -1;
+    assert(gift.count == TRANSPARENT_LISTENERS);
+    for (size_t i = 0; i < gift.count; i++)
+        add_listener(way_out, transparent_kinds[i], gift.fds[i]);
+    return 0;
+}
+
+/* The listener that process 1 opened, and others; or a socket in its place, or nothing. */
+static int open_way_out(const struct launch *launch, struct cell *cell, struct way_out *way_out,
+                        struct srt_err *err)
+{
+    autoclose int port = steal_fd(&cell->listener);
+    if (!launch->way_out)
+        return 0;
+    if (launch->way_out_is_socket)
+        return open_socket(way_out, cell, err);
+    add_listener(way_out, "proxy", steal_fd(&port));
+    return launch->transparent ? open_transparent(way_out, cell, err) : 0;
 }
 
 /* Whether the warden is to hold whoever is inside to the same rules: in a mount namespace of its
@@ -730,6 +764,7 @@ static int put_up_mounts(struct launch *launch, const struct cell *cell, int soc
         .plan = &launch->plan,
         .tmpdir = launch->tmpdir == private_tmpdir ? private_tmpdir : NULL,
         .socket_dir = socket_dir,
+        .own_names = launch->transparent,
         .names_judged = is_supervised(launch),
         .reads_judged = judges_reads(launch),
     };
@@ -817,15 +852,14 @@ static int run_inside(struct launch *launch, struct cell *cell, struct egress *e
 {
     struct srt_err err;
     struct control control = {.fd = launch->options.control_fd};
-    int listener = -1;
-    autoclose int socket_dir = -1;
-    if (open_way_out(launch, cell, &listener, &socket_dir, &err) != 0)
+    struct way_out way_out = {.socket_dir = -1};
+    if (open_way_out(launch, cell, &way_out, &err) != 0)
         return fail("%s", err.text);
-    if (!launch->way_out)
-        close(listener);
-    else if (egress_attach(egress, launch->settings->network_json, listener, &err) != 0)
+    autoclose int socket_dir = way_out.socket_dir;
+    if (launch->way_out && egress_attach(egress, launch->settings->network_json, way_out.listeners,
+                                         way_out.count, &err) != 0)
         return refused_by_gateway(launch, egress, err.text);
-    else if (guard_gateway(launch, egress) != 0)
+    if (launch->way_out && guard_gateway(launch, egress) != 0)
         return EXIT_FAILED;
     if (launch->options.verbose)
         tell_what_is_done(launch, egress);
@@ -881,7 +915,7 @@ static int run_once(struct launch *launch)
     if (options.weaker_proc)
         say("warning: enableWeakerNestedSandbox shows the processes of the host in /proc");
     struct cell cell = {.sock = -1, .leash = -1};
-    struct egress egress = {.listener = -1, .connection = -1};
+    struct egress egress = {.connection = -1};
     int status = begin_way_out(launch, &egress);
     if (status == 0)
         status = cell_start(&cell, &options, &err) == 0 ? run_inside(launch, &cell, &egress)
@@ -987,6 +1021,8 @@ int main(int argc, char **argv)
         stage_main(argv[2]);
     if (argc == 4 && strcmp(argv[1], "--doctor-inside") == 0)
         leave(doctor_inside(argv[2], argv[3]));
+    if (argc == 2 && strcmp(argv[1], "--doctor-transparent") == 0)
+        leave(doctor_transparent());
     struct launch launch = {.words = argv,
                             .ignored_signals = supervise_ignored_signals(),
                             .violations_fd = -1,

@@ -1,5 +1,6 @@
 #include "launcher/mounts.h"
 
+#include "dns/name.h"
 #include "srt/attach.h"
 #include "srt/cleanup.h"
 #include "srt/must.h"
@@ -374,6 +375,43 @@ static int show_socket(int socket_dir)
     return change_flags(fs, "", AT_EMPTY_PATH, MOUNT_ATTR_RDONLY, 0);
 }
 
+/* A file of that text in the place of another; one that is hidden, not there or no file stays so.
+ */
+static int show_text(const char *path, const char *text)
+{
+    struct stat st;
+    const size_t len = strlen(text);
+    autoclose int place = open(path, O_PATH | O_CLOEXEC);
+    if (place < 0 || fstat(place, &st) != 0 || !S_ISREG(st.st_mode) || (st.st_mode & 0444) == 0)
+        return 0;
+    autoclose int fs = new_tmpfs("0555");
+    autoclose int file = fs < 0 ? -1 : openat(fs, "file", O_CREAT | O_WRONLY | O_CLOEXEC, 0444);
+    if (file < 0 || write(file, text, len) != (ssize_t)len)
+        return -1;
+    close(steal_fd(&file)); /* an open writer would keep the mount from becoming read-only */
+    if (change_flags(fs, "", AT_EMPTY_PATH, MOUNT_ATTR_RDONLY, 0) != 0)
+        return -1;
+    autoclose int shown = openat(fs, "file", O_PATH | O_CLOEXEC);
+    autoclose int tree = shown < 0 ? -1 : open_tree_clone(shown);
+    return tree < 0 ? -1 : attach(tree, place);
+}
+
+/* What the host knows of names would get in the way of the sandbox's own resolver: its addresses
+ * mean nothing inside. Without the files the C library asks 127.0.0.1, too. */
+static int show_own_names(void)
+{
+    char host[HOST_NAME_MAX + 1] = "", hosts[HOST_NAME_MAX + 100];
+    struct name name;
+    const bool named =
+        gethostname(host, sizeof(host) - 1) == 0 && name_parse(&name, str_of(host)) == NAME_OK;
+    snprintf(hosts, sizeof(hosts), "127.0.0.1 localhost%s%s\n::1 localhost ip6-localhost\n",
+             named ? " " : "", named ? host : "");
+    return show_text("/etc/resolv.conf", "nameserver 127.0.0.1\n") == 0 &&
+                   show_text("/etc/hosts", hosts) == 0
+               ? 0
+               : -1;
+}
+
 int mounts_carry_out(void *context, const struct inside *inside, struct inside_gift *gift,
                      struct srt_err *err)
 {
@@ -418,6 +456,10 @@ int mounts_carry_out(void *context, const struct inside *inside, struct inside_g
             return step_failed(&plan->steps[i], err);
     if (blanks && umount2(blanks_dir, DETACH) != 0)
         return srt_err_set(err, "the tmpfs for hidden files cannot be detached: %s",
+                           strerror(errno));
+    if (job->own_names && show_own_names() != 0)
+        return srt_err_set(err,
+                           "/etc/resolv.conf and /etc/hosts of the sandbox cannot be shown: %s",
                            strerror(errno));
     if (job->socket_dir >= 0 && show_socket(job->socket_dir) != 0)
         return srt_err_set(err, "%s cannot be shown: %s; use --egress port", ATTACH_SOCKET,

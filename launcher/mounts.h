@@ -21,6 +21,7 @@ struct mounts_job {
     int socket_dir;     /* from mounts_make_socket(), to be put at ATTACH_SOCKET_DIR; -1 = none */
     bool names_judged;  /* a warden is to judge whatever is made and changed */
     bool reads_judged;  /* and whatever is read */
+    bool own_names;     /* a resolver of the sandbox's own answers every name */
 };
 
 enum { MOUNTS_CHANGED = 1 };

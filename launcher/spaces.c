@@ -1,5 +1,6 @@
 #include "launcher/spaces.h"
 
+#include "launcher/netlink.h"
 #include "launcher/stage.h"
 #include "srt/cleanup.h"
 
@@ -7,7 +8,6 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/mount.h>
-#include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <linux/sched.h>
 #include <net/if.h>
@@ -48,26 +48,11 @@ static int map_ids(uid_t uid, gid_t gid, struct srt_err *err)
 
 static int raise_loopback(struct srt_err *err)
 {
-    enum { LOOPBACK = 1 }; /* the first device of a namespace */
-    struct {
-        struct nlmsghdr head;
-        struct ifinfomsg link;
-    } ask = {.head = {.nlmsg_len = sizeof(ask),
-                      .nlmsg_type = RTM_NEWLINK,
-                      .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK},
-             .link = {.ifi_index = LOOPBACK, .ifi_flags = IFF_UP, .ifi_change = IFF_UP}};
-    struct {
-        struct nlmsghdr head;
-        struct nlmsgerr result;
-    } answer = {.result = {.error = -EPROTO}};
-    autoclose int sock = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-    if (sock < 0 || send(sock, &ask, sizeof(ask), 0) != (ssize_t)sizeof(ask) ||
-        recv(sock, &answer, sizeof(answer), 0) < (ssize_t)sizeof(answer) ||
-        answer.head.nlmsg_type != NLMSG_ERROR)
-        return srt_err_set(err, "loopback: %s", strerror(errno));
-    if (answer.result.error != 0)
-        return srt_err_set(err, "loopback: %s", strerror(-answer.result.error));
-    return 0;
+    const struct ifinfomsg up = {
+        .ifi_index = NETLINK_LOOPBACK, .ifi_flags = IFF_UP, .ifi_change = IFF_UP};
+    struct netlink netlink = {.len = 0};
+    netlink_begin(&netlink, RTM_NEWLINK, NLM_F_ACK, &up, sizeof(up));
+    return netlink_send(&netlink, NETLINK_ROUTE, "loopback", err);
 }
 
 /* ---- the mounts ---- */

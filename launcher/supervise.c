@@ -341,7 +341,7 @@ static void retry_gateway(struct watch *watch)
         watch->retry_at_ms = 0;
         watch->said_lost = false;
         say("the gateway is back");
-    } else if (watch->run->egress->listener < 0) {
+    } else if (watch->run->egress->listener_count == 0) {
         watch->retry_at_ms = 0;
         say(err.text);
     } else {

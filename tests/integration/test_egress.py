@@ -140,9 +140,6 @@ for act in (lambda: os.unlink('/run/srt/egress.sock'), lambda: os.rename('/run/s
         done = self.launch("-s", self.settings(allowNestedUserNamespaces=True), "--egress", "socket", "true", status=125)
         self.assertIn("exclude each other", done.err)
 
-    def test_transparent_is_refused_by_name(self):
-        self.assertIn("transparent", self.launch("-s", self.settings(), "--egress", "transparent", "true", status=125).err)
-
     def test_what_the_gateway_says_of_itself_there_is_nothing_of_the_host(self):
         done = self.inside(ASK + """
 import fcntl, struct

@@ -289,6 +289,7 @@ class CommandLine(Launch):
         self.assertRan(result)
         self.assertGreater(result.stdout.count("ok: "), 14)
         self.assertNotIn("BROKEN", result.stdout)
+        self.assertIn("ok: with --egress transparent the gateway answers at every address\n", result.stdout)
         result = self.run_plain("doctor", env=self.environment(PATH="/nonexistent"))
         self.assertEqual(result.returncode, 125)
         self.assertIn("BROKEN: a sandbox cannot be started", result.stdout)
