@@ -226,6 +226,8 @@ struct door *door_open(struct worker *worker, struct listener *listener, struct 
     door->sandbox = sandbox;
     door->proto = proto_at(listener);
     stream_tune(listener_fd(listener)); /* what is accepted from it inherits that (tcp(7)) */
+    if (addr_is_loopback(&listener_bound(listener)->addr))
+        stream_unpace(listener_fd(listener));
     stream_refuse_descriptors(listener_fd(listener));
     door->gate = make_gate(listener);
     ev_io_init(&door->readable,

@@ -42,6 +42,12 @@ void stream_tune(int fd)
         (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int));
 }
 
+void stream_unpace(int fd)
+{
+    static const char always_there[] = "reno";
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, always_there, sizeof(always_there) - 1);
+}
+
 void stream_unlinger(int fd)
 {
     const struct linger none = {0};

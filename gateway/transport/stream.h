@@ -44,6 +44,9 @@ enum tls_result stream_secure(struct stream *stream, const char **why);
 /* TCP_NODELAY and keepalive, so that a peer that vanished is noticed; does nothing on Unix sockets.
  */
 void stream_tune(int fd);
+/* For a listener whose connections do not leave the machine: bbr, where that is the system's
+ * choice, paces even those, which more than doubles what bulk costs; reno is on every system. */
+void stream_unpace(int fd);
 /* For a socket that somebody else made, or that was accepted from such a listener: close() waits
  * while one that was told to linger has unsent bytes, also where it is not blocking (socket(7)). */
 void stream_unlinger(int fd);

@@ -605,6 +605,23 @@ class Hostile(AttachCase):
         except OSError:
             pass
 
+    def test_what_does_not_leave_the_machine_is_not_paced(self):
+        """A listener is shared, so what the gateway makes of it is seen here."""
+        with open("/proc/sys/net/ipv4/tcp_available_congestion_control", encoding="ascii") as file:
+            others = set(file.read().split()) - {"reno"}
+        if not others:
+            self.skipTest("there is only reno")
+        control = lambda sock: sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
+        self.lab()
+        for address, expected in (("127.0.0.1", {"reno"}), ("0.0.0.0", others)):
+            with self.subTest(address=address):
+                launcher, listener = self.launcher(), socket.create_server((address, 0))
+                launcher.listeners.append(listener)
+                listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, sorted(others)[0].encode())
+                launcher.attach("box" + address.replace(".", "-"), descriptors=[listener])
+                self.assertTrue(self.gets_in(launcher))
+                self.assertIn(control(listener), expected)
+
     def test_sockets_that_linger_hold_up_nobody_else(self):
         self.lab(workers=1)
         launcher, victim = self.launcher(), self.launcher()
