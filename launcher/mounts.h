@@ -2,8 +2,8 @@
  * Carries the fence's plan out, in a child that has joined the sandbox's mount namespace
  * (inside.h).
  *
- * bubblewrap has made everything visible and read-only before, so whatever is left out by mistake
- * stays closed. Nothing is ever created on the host: every mount goes onto something that exists.
+ * Everything is visible and read-only before (cell.h), so whatever is left out by mistake stays
+ * closed. Nothing is ever created on the host: every mount goes onto something that exists.
  * What has gone since the plan was made needs no mount, where what comes in its place is judged all
  * the same.
  * Failure: -1 with `err`, which names the setting that asked for the mount; the command then never

@@ -1,3 +1,6 @@
+/*
+ * `srt-gateway check` and `options`: what a configuration is, without putting it in force.
+ */
 #include "control/command.h"
 
 #include "filters/lint.h"

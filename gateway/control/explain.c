@@ -1,3 +1,7 @@
+/*
+ * `srt-gateway explain`: one request judged as live ones are, by the same code, without resolving
+ * its name or connecting.
+ */
 #include "control/addresses.h"
 #include "control/command.h"
 #include "filters/route.h"

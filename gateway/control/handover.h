@@ -15,7 +15,7 @@
  *   listener  kind, name, own   + socket, ...
  *   end
  *                                                    ready          (or: failed  message)
- *   launch ...                  + sockets, parcels   (control/attach.c)
+ *   launch ...                  + sockets, parcels   (control/attach_move.h)
  *   predecessor                 + channel            (of an older one that is still there)
  *   go
  *                                                    serving  pid

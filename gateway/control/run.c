@@ -1,3 +1,7 @@
+/*
+ * `srt-gateway run`: the gateway's parts are made in the order in which they need each other, and
+ * ended the other way round; in between the control thread's loop.
+ */
 #include "config/value.h"
 #include "control/activation.h"
 #include "control/addresses.h"

@@ -6,7 +6,7 @@
  * so that an answer costs the same with one and with ten thousand of them.
  *
  * Ownership: the state is the session's and lives while filters are asked. Thread: the session's
- * worker; filtering_resume() any.
+ * worker; a module answers from any.
  */
 #ifndef SESSION_FILTERING_H
 #define SESSION_FILTERING_H

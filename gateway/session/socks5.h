@@ -1,4 +1,4 @@
-/* The state of a SOCKS5 handshake, part of a session. */
+/* The state of a SOCKS5 handshake: a part of the session, on its worker; nothing to be freed. */
 #ifndef SESSION_SOCKS5_H
 #define SESSION_SOCKS5_H
 

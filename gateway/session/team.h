@@ -1,4 +1,9 @@
-/* The inside of struct workers, for this folder only; see session/worker.h. */
+/*
+ * The inside of struct workers, for this folder only; see session/worker.h.
+ *
+ * Thread: `budgets`, `usages` and `next_worker` are the control thread's. The rest is set before a
+ * worker runs and then constant, or atomic, or guards itself.
+ */
 #ifndef SESSION_TEAM_H
 #define SESSION_TEAM_H
 

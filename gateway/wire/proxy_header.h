@@ -1,5 +1,8 @@
 /*
- * The PROXY protocol header, versions 1 and 2 (haproxy proxy-protocol.txt), strictly. Pure.
+ * The PROXY protocol header, versions 1 and 2 (haproxy proxy-protocol.txt), strictly.
+ *
+ * Pure: plain values, any thread. Failure: PROXY_HEADER_BAD, and nothing else that came is looked
+ * at.
  */
 #ifndef WIRE_PROXY_HEADER_H
 #define WIRE_PROXY_HEADER_H
