@@ -2,6 +2,7 @@
 
 #include "srt/cleanup.h"
 #include "srt/must.h"
+#include "srt/str.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -83,19 +84,25 @@ static void append(char **path, const char *name, size_t len)
     *path = joined;
 }
 
+/* Cuts the next name off `*rest`; an empty one when there is none. */
+static struct str next_name(const char **rest)
+{
+    *rest += strspn(*rest, "/");
+    const struct str name = {*rest, strcspn(*rest, "/")};
+    *rest += name.len;
+    return name;
+}
+
 char *path_clean(const char *absolute)
 {
     assert(absolute[0] == '/');
     char *out = copy("/", 1);
-    for (const char *p = absolute; *p != '\0';) {
-        while (*p == '/')
-            p++;
-        size_t len = strcspn(p, "/");
-        if (len == 2 && p[0] == '.' && p[1] == '.')
+    const char *rest = absolute;
+    for (struct str name; (name = next_name(&rest)).len > 0;) {
+        if (str_eq(name, STR("..")))
             cut_last(out);
-        else if (len > 0 && !(len == 1 && p[0] == '.'))
-            append(&out, p, len);
-        p += len;
+        else if (!str_eq(name, STR(".")))
+            append(&out, name.p, name.len);
     }
     return out;
 }
@@ -120,75 +127,89 @@ static enum path_type type_at(const char *path)
     return lstat(path, &st) == 0 ? type_of(st.st_mode) : PATH_ABSENT;
 }
 
-/* One component at a time, as the kernel would: `done` is canonical, `todo` is what is left. */
-static int resolve(const char *absolute, struct path_place *place, struct srt_err *err)
-{
-    assert(absolute[0] == '/');
-    *place = (struct path_place){.path = copy("/", 1), .type = PATH_DIR};
-    autofree char *todo = copy(absolute, strlen(absolute));
-    unsigned links = 0;
+/* A path on its way to its place: place->path is canonical, `rest` is what is still to come. */
+struct walk {
+    struct path_place *place;
+    const char *asked;
+    char *todo; /* that `rest` is in */
+    const char *rest;
+    unsigned links;
+};
 
-    for (char *p = todo; *p != '\0';) {
-        while (*p == '/')
-            p++;
-        size_t len = strcspn(p, "/");
-        if (len == 0)
-            break;
-        if (len == 1 && p[0] == '.') {
-            p += len;
+/* The place is a symbolic link in `dir`: goes on where that leads. */
+static int follow(struct walk *walk, const char *dir, struct srt_err *err)
+{
+    struct path_place *place = walk->place;
+    char target[PATH_MAX];
+    if (++walk->links > LINKS_MAX)
+        return srt_err_set(err, "%s: too many symbolic links", walk->asked);
+    const ssize_t len = readlink(place->path, target, sizeof(target) - 1);
+    if (len < 0)
+        return srt_err_set(err, "%s: %s", place->path, strerror(errno));
+    target[len] = '\0';
+    add_link(place, place->path);
+    char *todo = path_join(target, walk->rest);
+    free(walk->todo);
+    walk->rest = walk->todo = todo;
+    free(place->path);
+    place->path = target[0] == '/' ? copy("/", 1) : must_copy(dir);
+    place->type = PATH_DIR;
+    return 0;
+}
+
+static int enter(struct walk *walk, struct str name, struct srt_err *err)
+{
+    struct path_place *place = walk->place;
+    struct stat st;
+    autofree char *dir = must_copy(place->path);
+    append(&place->path, name.p, name.len);
+    if (place->type == PATH_ABSENT)
+        return 0;
+    if (lstat(place->path, &st) == 0) {
+        place->type = type_of(st.st_mode);
+        return place->type == PATH_SYMLINK ? follow(walk, dir, err) : 0;
+    }
+    switch (errno) {
+    case ENOENT:
+    case ENOTDIR:
+        place->type = PATH_ABSENT;
+        return 0;
+    case EACCES: /* what lies beyond cannot be judged; the caller decides about all of it */
+        cut_last(place->path);
+        place->type = PATH_UNREADABLE;
+        return 0;
+    default:
+        return srt_err_set(err, "%s: %s", place->path, strerror(errno));
+    }
+}
+
+/* One name at a time, as the kernel would. */
+static int walk_on(struct walk *walk, struct srt_err *err)
+{
+    struct path_place *place = walk->place;
+    for (struct str name; (name = next_name(&walk->rest)).len > 0;) {
+        if (str_eq(name, STR("."))) {
             continue;
-        }
-        if (len == 2 && p[0] == '.' && p[1] == '.') {
+        } else if (str_eq(name, STR(".."))) {
             cut_last(place->path);
             place->type = type_at(place->path);
-            p += len;
-            continue;
+        } else if (enter(walk, name, err) != 0) {
+            return -1;
+        } else if (place->type == PATH_UNREADABLE) {
+            return 0;
         }
-        autofree char *parent = copy(place->path, strlen(place->path));
-        append(&place->path, p, len);
-        p += len;
-        if (place->type == PATH_ABSENT)
-            continue;
-
-        struct stat st;
-        if (lstat(place->path, &st) != 0) {
-            if (errno == EACCES) {
-                /* What lies beyond cannot be judged; the caller decides about all of it. */
-                cut_last(place->path);
-                place->type = PATH_UNREADABLE;
-                return 0;
-            }
-            if (errno != ENOENT && errno != ENOTDIR)
-                return srt_err_set(err, "%s: %s", place->path, strerror(errno));
-            place->type = PATH_ABSENT;
-            continue;
-        }
-        place->type = type_of(st.st_mode);
-        if (place->type != PATH_SYMLINK)
-            continue;
-
-        if (++links > LINKS_MAX)
-            return srt_err_set(err, "%s: too many symbolic links", absolute);
-        char target[PATH_MAX];
-        ssize_t target_len = readlink(place->path, target, sizeof(target) - 1);
-        if (target_len < 0)
-            return srt_err_set(err, "%s: %s", place->path, strerror(errno));
-        target[target_len] = '\0';
-        add_link(place, place->path);
-        char *rest = path_join(target, p);
-        p = rest;
-        free(todo);
-        todo = rest;
-        free(place->path);
-        place->path = target[0] == '/' ? copy("/", 1) : copy(parent, strlen(parent));
-        place->type = PATH_DIR;
     }
     return 0;
 }
 
 int path_resolve(const char *absolute, struct path_place *place, struct srt_err *err)
 {
-    int result = resolve(absolute, place, err);
+    assert(absolute[0] == '/');
+    *place = (struct path_place){.path = copy("/", 1), .type = PATH_DIR};
+    char *todo = must_copy(absolute);
+    struct walk walk = {.place = place, .asked = absolute, .todo = todo, .rest = todo};
+    const int result = walk_on(&walk, err);
+    free(walk.todo);
     if (result != 0)
         path_place_free(place);
     return result;
