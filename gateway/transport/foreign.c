@@ -3,6 +3,7 @@
 #include "transport/stream.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -55,10 +56,15 @@ void foreign_hang_up(int fd)
 {
     int unread = 0;
     (void)shutdown(fd, SHUT_RDWR); /* nothing comes between the look and the end */
-    if (ioctl(fd, FIONREAD, &unread) == 0 && unread == 0)
+    if (ioctl(fd, FIONREAD, &unread) == 0 && unread == 0) {
         close(fd);
-    else
-        foreign_close(fd);
+        return;
+    }
+    /* Under another number, if there is one: a loop has yet to forget about this one. */
+    const int last = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (last >= 0)
+        close(fd);
+    foreign_close(last >= 0 ? last : fd);
 }
 
 bool foreign_is_busy(void)
