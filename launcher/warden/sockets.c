@@ -225,8 +225,44 @@ int64_t answer_connect(struct call *call, const struct table_row *row, const uin
     wait_end(call, result);
 }
 
+static bool leads_to_spot(int base, const char *path, const struct spot *spot)
+{
+    struct stat there, here;
+    autofree char *parent = path_parent(path);
+    return fstatat(base < 0 ? AT_FDCWD : base, parent, &there, 0) == 0 &&
+           fstat(spot->dir, &here) == 0 && there.st_ino == here.st_ino &&
+           there.st_dev == here.st_dev;
+}
+
+static int bind_here(struct call *call, int dir, int sock, const struct sockaddr *name,
+                     socklen_t len)
+{
+    call_use_umask(call);
+    return held_go(call->ward, dir) && bind(sock, name, len) == 0 ? 0 : -errno;
+}
+
+/* getsockname() tells everybody the very words of bind(), and programs hand them on to others. So
+ * they are the caller's, where these lead to the spot. Somebody inside who exchanges a directory
+ * between that look and bind() gets a socket elsewhere in what may be written, which nobody can
+ * read or run; the caller is refused. */
+static int bind_by_words(struct call *call, int sock, const char *path,
+                         const union socket_address *words, socklen_t len, const struct spot *spot)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    int base = -1;
+    memcpy(name.sun_path, spot->name, strlen(spot->name) + 1);
+    if (strchr(path, '/') == NULL || !spot_base(call, AT_FDCWD, path, &base))
+        return bind_here(call, spot->dir, sock, (struct sockaddr *)&name, sizeof(name));
+    bool same = leads_to_spot(base, path, spot);
+    int result = same ? bind_here(call, base < 0 ? spot->dir : base, sock, &words->any, len)
+                      : bind_here(call, spot->dir, sock, (struct sockaddr *)&name, sizeof(name));
+    call_close_base(call, base);
+    return result == 0 && !S_ISSOCK(spot_type(spot)) ? -EROFS : result;
+}
+
 /* A socket that gets a path is a new name in the tree. */
-static int64_t bind_to_path(struct call *call, int sock, const char *path)
+static int64_t bind_to_path(struct call *call, int sock, const char *path,
+                            const union socket_address *words, socklen_t len)
 {
     int base;
     if (!spot_base(call, AT_FDCWD, path, &base))
@@ -237,19 +273,13 @@ static int64_t bind_to_path(struct call *call, int sock, const char *path)
         return result;
     if (!call_waits(call))
         return -EINTR;
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
     if (spot_is_special(&spot) || spot_exists(&spot))
         return -EADDRINUSE;
-    if (spot.slash || strlen(spot.name) >= sizeof(name.sun_path))
+    if (spot.slash || strlen(spot.name) >= sizeof(words->un.sun_path))
         return -ENOENT;
     if (!judge_creation(call, "bind", spot.path, S_IFSOCK))
         return -EROFS;
-    memcpy(name.sun_path, spot.name, strlen(spot.name) + 1);
-    call_use_umask(call);
-    result =
-        held_go(call->ward, spot.dir) && bind(sock, (struct sockaddr *)&name, sizeof(name)) == 0
-            ? 0
-            : -errno;
+    result = bind_by_words(call, sock, path, words, len, &spot);
     return judge_result(call, "bind", &spot, result);
 }
 
@@ -266,6 +296,6 @@ int64_t answer_bind(struct call *call, const struct table_row *row, const uint64
         return sock;
     path_of_address(&to, (socklen_t)args[2], path);
     if (path[0] != '\0')
-        return bind_to_path(call, sock, path);
+        return bind_to_path(call, sock, path, &to, (socklen_t)args[2]);
     return bind(sock, &to.any, (socklen_t)args[2]) == 0 ? 0 : -errno;
 }

@@ -505,6 +505,53 @@ a.send(b'x'); print(b.recv(1))
         for server in servers:
             server.close()
 
+    def test_N08_a_socket_has_the_very_name_that_it_was_given(self):
+        """Who listens tells others by getsockname() where; a datagram is answered to the name that it came from."""
+        host = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(host.close)
+        host.bind(os.path.join(self.work, "datagrams"))
+        self.network["allowUnixSockets"] = [".", "datagrams"]
+        program = """
+import multiprocessing, os, socket
+os.makedirs('a/b'); os.symlink('a', 'link')
+for name in ('plain', 'a/one', './a/../a/b/two', os.path.abspath('a/three'), 'link/four', os.environ['TMPDIR'] + '/five'):
+    server = socket.socket(socket.AF_UNIX); server.bind(name); server.listen()
+    client = socket.socket(socket.AF_UNIX); client.connect(server.getsockname())
+    print(server.getsockname() == name == client.getpeername(), server.accept()[1] == '')
+asked, asking = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+asked.bind(os.path.abspath('a/asked')); asking.bind('a/asking'); asking.sendto(b'?', 'a/asked')
+asked.sendto(b'!', asked.recvfrom(9)[1]); print(asking.recv(9))
+os.chdir('a/b'); server = socket.socket(socket.AF_UNIX); server.bind('../six'); print(server.getsockname(), os.path.exists('../six'))
+print(multiprocessing.Manager().list([1]))
+"""
+        result = self.run_in("/usr/bin/env", "python3", "-c", program)
+        self.assertRan(result)
+        self.assertEqual(result.stdout, "True True\n" * 6 + "b'!'\n../six True\n[1]\n", result.stderr)
+
+    def test_N08_no_name_is_bound_past_the_fence_by_exchanging_directories(self):
+        """Two threads: one binds where it may, one exchanges the directory for a link to where it may not."""
+        self.network["allowUnixSockets"] = ["."]
+        self.filesystem["denyWrite"] = ["kept"]
+        os.mkdir(os.path.join(self.work, "kept"))
+        program = """
+import os, socket, threading, time
+os.makedirs('real'); os.symlink('real', 'way'); end = time.monotonic() + 1
+def exchange():
+    for to in iter(lambda: 'kept' if os.readlink('way') == 'real' else 'real', None):
+        if time.monotonic() > end: return
+        os.symlink(to, 'next'); os.rename('next', 'way')
+thread = threading.Thread(target=exchange); thread.start()
+bound = number = 0
+while thread.is_alive():
+    number += 1
+    try: socket.socket(socket.AF_UNIX).bind(f'way/{number}'); bound += 1
+    except OSError: pass
+print(bound > 0, os.listdir('kept'), bound == len(os.listdir('real')))
+"""
+        result = self.run_in("/usr/bin/env", "python3", "-c", program)
+        self.assertRan(result)
+        self.assertEqual(result.stdout, "True [] True\n", result.stderr)
+
     def test_N09_system_calls_that_lead_around_the_filter(self):
         program = ("import ctypes, os\n"
                    "c = ctypes.CDLL(None, use_errno=True)\n"
