@@ -123,7 +123,8 @@ static const char *setting_at(const struct settings_network *network, const stru
 }
 
 /* A launcher knows its settings by their paths; the places are those of what it sent. It looks
- * through the lists once for each fault, so there are few. */
+ * through the lists once for each fault, so there are few. They quote what it sent, which may be
+ * nearly as long as a frame, and go into one. */
 static void name_settings(const struct settings_network *network, const struct faults *all,
                           enum fault_level level, struct faults *named)
 {
@@ -132,8 +133,9 @@ static void name_settings(const struct settings_network *network, const struct f
         if (fault->level != level)
             continue;
         const char *setting = setting_at(network, fault);
-        faults_add(named, fault->level, (struct place){.file = fault->file}, "%s%s%s",
-                   setting != NULL ? setting : "", setting != NULL ? ": " : "", fault->text);
+        faults_add(named, fault->level, (struct place){.file = fault->file}, "%s%s%.*s",
+                   setting != NULL ? setting : "", setting != NULL ? ": " : "", TERMS_TEXT_MAX,
+                   fault->text);
     }
 }
 

@@ -22,7 +22,7 @@ int terms_policy(const struct snapshot *snapshot, uint32_t uid, const char *want
  * nothing. In a private gateway they are all there is, so no lists allow nothing. `asks`: what they
  * leave open is a question. `faults`: the first TERMS_FAULTS_MAX faults and warnings, each text
  * beginning with the setting's path ("network.allowedDomains[0]: ..."); `err` has what fits. */
-enum { TERMS_FAULTS_MAX = 20 };
+enum { TERMS_FAULTS_MAX = 20, TERMS_TEXT_MAX = 1000 };
 struct json_t;
 int terms_narrowing(bool private, bool asks, struct json_t *json, struct policy **out,
                     struct faults *faults, struct srt_err *err);

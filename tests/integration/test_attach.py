@@ -457,6 +457,17 @@ class Hostile(AttachCase):
         self.assertEqual(self.gw.wait_for_record(lambda entry: entry["kind"] == "detach")["sandbox"], "attached")
         self.still_well()
 
+    def test_what_is_quoted_in_an_answer_is_cut(self):
+        """It may be as long as a message, and longer once it is escaped."""
+        self.lab()
+        most = (8 << 20) - 1000
+        for text in ("k" * most, "\u2028" * (most // 6)):
+            for more in ({"network": {text: 1}}, {"network": {"allowedDomains": [text]}}, {"policy": text}):
+                answer = self.launcher().attach(**more)
+                self.assertEqual(answer["type"], "refused")
+                self.assertLess(len(json.dumps(answer)), 1 << 20)
+        self.still_well()
+
     def test_a_message_may_come_byte_by_byte(self):
         self.lab()
         launcher = self.launcher()
