@@ -11,16 +11,11 @@ enum {
     VAIN_MAX = 64,
 };
 
-/* Which address was asked, so that the answer comes from there (ip(7), ipv6(7)). */
-union asked {
-    struct cmsghdr aligned;
-    char room[CMSG_SPACE(sizeof(struct in6_pktinfo))];
-};
-
 struct datagram {
     uint8_t bytes[QUERY_MAX];
     struct sockaddr_storage peer;
-    union asked asked;
+    /* Which address was asked, so that the answer comes from there (ip(7), ipv6(7)). */
+    _Alignas(struct cmsghdr) char asked[CMSG_SPACE(sizeof(struct in6_pktinfo))];
     struct iovec part;
     struct msghdr header;
 };
@@ -32,7 +27,7 @@ static void prepare(struct datagram *datagram)
                                        .msg_namelen = sizeof(datagram->peer),
                                        .msg_iov = &datagram->part,
                                        .msg_iovlen = 1,
-                                       .msg_control = datagram->asked.room,
+                                       .msg_control = datagram->asked,
                                        .msg_controllen = sizeof(datagram->asked)};
 }
 

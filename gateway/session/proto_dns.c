@@ -3,17 +3,17 @@
 #include "session/session.h"
 
 /*
- * DNS over TCP (RFC 7766): each message behind its length. All that are here are answered together;
- * how many that can be is bounded by how much a client may send ahead.
+ * DNS over TCP (RFC 7766): each message behind its length. A few that are here are answered
+ * together; others have their turn in between.
  */
 
-enum { LENGTH = 2 };
+enum { LENGTH = 2, TOGETHER = 8 };
 
 static enum proto_result read_dns(struct session *session)
 {
     struct buf *in = &session->client.in, *out = &session->worker->reply;
     buf_clear(out);
-    for (;;) {
+    for (int count = 0; count < TOGETHER; count++) {
         const struct str bytes = buf_view(in);
         const uint8_t *head = (const uint8_t *)bytes.p;
         const size_t len = bytes.len >= LENGTH ? (size_t)head[0] << 8 | head[1] : 0;

@@ -3,7 +3,9 @@
 #include "session/ending.h"
 #include "wire/proxy_header.h"
 
-enum { TURNS_MAX = 32 }; /* requests of one connection before the others get their turn */
+/* Of requests of one connection, and of what is answered without being one, before the others get
+ * their turn. */
+enum { TURNS_MAX = 32 };
 
 void session_begin_request(struct session *s, enum front front)
 {
@@ -121,6 +123,10 @@ static enum step read_request(struct session *s)
         case PROTO_ANSWERED:
             if (s->proto != &proto_socks5)
                 s->began = 0; /* the next head has its own time; a handshake has one for all */
+            if (++s->turns > TURNS_MAX) {
+                s->yields = true;
+                return STEP_WAIT;
+            }
             continue;
         case PROTO_REQUEST:
             return STEP_JUDGE;

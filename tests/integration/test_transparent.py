@@ -121,6 +121,23 @@ print(rest(sock) == data)
 """
         self.assertEqual(self.inside(script, server.port).out, "True\n")
 
+    def test_resolvers_that_are_not_the_c_librarys(self):
+        """c-ares, which node has, reads resolv.conf itself and asks for both families at once."""
+        if shutil.which("node") is None:
+            self.skipTest("node is not installed")
+        self.lab()
+        script = "const d = require('dns').promises; Promise.all([d.resolve4('good.test'), d.resolve6('good.test'), d.lookup('good.test')])" \
+                 ".then(([a, b, c]) => console.log(a[0] == c.address || b[0] == c.address, a[0].slice(0, 7)))"
+        done = self.launch("-s", self.settings(), "--egress", "transparent", "--gateway", self.gw.control, "--", "node", "-e", script, status=0)
+        self.assertRegex(done.out, r"^true 198\.1[89]\.\n$")
+
+    def test_connect_goes_by_the_proxy(self):
+        server = self.lab(server=self.upstream(name="good.test"))
+        done = self.launch("-s", self.settings(allow=["good.test"]), "--egress", "transparent", "--gateway", self.gw.control, "--",
+                           binary(), "connect", "good.test", str(server.port), stdin=b"there and back", status=0)
+        self.assertEqual(done.out, "there and back")
+        self.assertEqual(self.gw.decision("good.test")["front"], "connect")
+
     def test_the_proxy_and_its_variables_are_there_as_ever(self):
         origin = self.lab()
         url = f"http://good.test:{origin.port}/"
@@ -339,11 +356,11 @@ except OSError as error:
         self.lab()
         done = self.inside("""
 sock = dial('9.9.9.9', 53)
-data = b''.join(struct.pack('>H', len(q)) + q for q in (question('good.test', id=n) for n in range(300)))
+data = b''.join(struct.pack('>H', len(q)) + q for q in (question('good.test', id=n) for n in range(3000)))
 threading.Thread(target=sock.sendall, args=(data,)).start()
 stream = sock.makefile('rb')
 def read(): return stream.read(*struct.unpack('>H', stream.read(2)))
-print([struct.unpack('>H', read()[:2])[0] for _ in range(300)] == list(range(300)))
+print([struct.unpack('>H', read()[:2])[0] for _ in range(3000)] == list(range(3000)))
 message = question('good.test', id=9)
 for byte in struct.pack('>H', len(message)) + message:
     sock.sendall(bytes([byte]))
@@ -551,6 +568,18 @@ print(sock.recv(3), rcode(ask(question('good.test'), '::1')), flush=True)
         self.assertIn(process.stdout.readline(), ("b''\n", "b'RESET'\n"))
         self.assertEqual(process.stdout.readline(), "HTTP/1.1 403\n")
 
+    def test_an_operator_sees_and_cuts(self):
+        server = self.upstream(name="good.test")
+        self.lab(server=server, operated=True)
+        process = self.begin(self.TUNNEL + "print(rest(sock), flush=True)", server.port)
+        self.assertEqual(process.stdout.readline(), "b'one'\n")
+        tunnel, = json.loads(self.gw.operate("/tunnels"))
+        self.assertEqual((tunnel["front"], tunnel["host"], tunnel["port"]), ("transparent", "good.test", server.port))
+        self.gw.operate(f"/tunnels/{tunnel['id']}/cut", "POST")
+        self.assertEqual(self.gw.close_record()["cause"], "cut")
+        self.go(process)
+        self.assertIn(process.stdout.readline(), ("b''\n", "b'RESET'\n"))
+
     def test_a_reload_that_denies_cuts(self):
         server = self.lab(server=self.upstream(name="good.test"))
         process = self.begin(self.TUNNEL + "print(rest(sock), flush=True)", server.port)
@@ -610,7 +639,52 @@ class Alone(Launch):
             self.assertEqual(result.stdout, "hello\n")
 
 
-both(globals(), Alone)
+class Machines(Launch):
+    """Where the kernel lacks something, which a system call filter plays."""
+
+    # The first argument is the call's second and third, as they have to be for it to fail with the error.
+    REFUSE = r"""
+import ctypes, os, struct, sys
+def op(code, yes, no, value): return struct.pack("HBBI", code, yes, no, value)
+load, equal, give = 0x20, 0x15, 0x06
+place, value, error = (int(word) for word in sys.argv[1].split(","))
+number = {"x86_64": 41, "aarch64": 198}[os.uname().machine]
+code = [op(load, 0, 0, 0), op(equal, 0, 2, number), op(load, 0, 0, place), op(equal, 1, 0, value), op(give, 0, 0, 0x7fff0000), op(give, 0, 0, 0x50000 | error)]
+class Program(ctypes.Structure): _fields_ = [("count", ctypes.c_ushort), ("code", ctypes.c_void_p)]
+buffer = ctypes.create_string_buffer(b"".join(code))
+libc = ctypes.CDLL(None)
+libc.prctl(38, 1, 0, 0, 0)
+assert libc.prctl(22, 2, ctypes.byref(Program(len(code), ctypes.addressof(buffer)))) == 0
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+    NO_IPV6 = f"16,{socket.AF_INET6},97"
+    NO_NETFILTER = "32,12,93"
+
+    def where(self, what, *words):
+        settings = self.settings()
+        self.own()
+        return subprocess.run(["/usr/bin/env", "python3", "-c", self.REFUSE, what, self.launch, *[settings if word == "S" else word for word in words]],
+                              cwd=self.work, text=True, env=self.environment(), capture_output=True, timeout=120, check=False, **self.popen_args())
+
+    def test_without_ipv6(self):
+        result = self.where(self.NO_IPV6, "-s", "S", "--egress", "transparent", "--", "/usr/bin/env", "python3", "-c", INSIDE + """
+print(get('evil.test', 80)[:12])
+print(count(ask(question('evil.test', 28))), count(ask(question('evil.test', 1))), address(ask(question('evil.test'), '8.8.8.8')) == look_up('evil.test'))
+""")
+        self.assertRan(result)
+        self.assertEqual(result.stdout, "HTTP/1.1 403\n0 1 True\n")
+
+    def test_without_nftables_it_is_refused_with_a_remedy(self):
+        result = self.where(self.NO_NETFILTER, "-s", "S", "--egress", "transparent", "--", "true")
+        self.assertEqual(result.returncode, 125)
+        for text in ("needs a kernel that redirects connections (nftables: Protocol not supported)", "nft_redir", "--egress port"):
+            self.assertIn(text, result.stderr)
+        result = self.where(self.NO_NETFILTER, "doctor")
+        self.assertRan(result)
+        self.assertIn("note: --egress transparent is not to be had here (the reason is on standard error)", result.stdout)
+
+
+both(globals(), Alone, Machines)
 
 if __name__ == "__main__":
     main()

@@ -149,17 +149,15 @@ static void test_malformed_ones_are_called_so(void **state)
 static void test_a_name_of_255_bytes_and_one_more(void **state)
 {
     (void)state;
-    char name[256] = "";
-    for (int i = 0; i < 3; i++)
-        strcat(name, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.");
-    strcat(name, "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb");
+    char name[256];
+    snprintf(name, sizeof(name), "x%062d.%063d.%063d.%060dy", 0, 0, 0, 0);
     assert_int_equal(strlen(name), 253);
     ask(name, TYPE_A);
     assert_int_equal(read_it(), QUERY_ASKS);
     assert_true(query.has_name);
     assert_string_equal(query.name.text, name);
     assert_true(query_give_addr(answer, &query, &(struct addr){.family = 4}, 1) < 512);
-    strcat(name, "b");
+    snprintf(name, sizeof(name), "x%062d.%063d.%063d.%061dy", 0, 0, 0, 0);
     ask(name, TYPE_A);
     assert_wrong(QUERY_MALFORMED);
 }
