@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <linux/btrfs.h>
+#include <linux/fcntl.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <string.h>
@@ -21,6 +22,10 @@
 /* From headers that are not exported: a struct of three 64-bit numbers, and one of 32 bytes. */
 #define OCFS2_IOC_REFLINK _IOC(_IOC_WRITE, 'o', 4, 24)
 #define BCH_IOCTL_SUBVOLUME_CREATE _IOC(_IOC_WRITE, 0xbc, 16, 32)
+#define BCH_IOCTL_SUBVOLUME_DESTROY _IOC(_IOC_WRITE, 0xbc, 17, 32)
+#ifndef F_SETDELEG
+#define F_SETDELEG (F_LINUX_SPECIFIC_BASE + 16) /* since Linux 6.19 */
+#endif
 
 #define LOW32 0xffffffffu
 #define CALL(call, code, without, why)                                        \
@@ -80,14 +85,23 @@ const struct syscalls_row syscalls_rows[] = {
     /* The terminal belongs to whoever started us. The kernel looks at 32 bits of the command. */
     ARG_BITS("ioctl", 1, LOW32, TIOCSTI, EPERM, 0, "types into the terminal outside"),
     ARG_BITS("ioctl", 1, LOW32, TIOCLINUX, EPERM, 0, "pastes into the console outside"),
+    ARG_BITS("ioctl", 1, LOW32, TIOCEXCL, EPERM, 0, "nobody outside could open the terminal again"),
+    ARG_BITS("ioctl", 1, LOW32, TIOCSETD, EPERM, 0, "the terminal would stay another one outside"),
 
-    /* Calls of file systems that make names, which the warden does not see. */
+    /* Calls of file systems that make or remove names, which the warden does not see. */
     ARG_BITS("ioctl", 1, LOW32, BTRFS_IOC_SUBVOL_CREATE, EPERM, 0, "makes names unseen"),
     ARG_BITS("ioctl", 1, LOW32, BTRFS_IOC_SUBVOL_CREATE_V2, EPERM, 0, "makes names unseen"),
     ARG_BITS("ioctl", 1, LOW32, BTRFS_IOC_SNAP_CREATE, EPERM, 0, "makes names unseen"),
     ARG_BITS("ioctl", 1, LOW32, BTRFS_IOC_SNAP_CREATE_V2, EPERM, 0, "makes names unseen"),
     ARG_BITS("ioctl", 1, LOW32, OCFS2_IOC_REFLINK, EPERM, 0, "makes names unseen"),
     ARG_BITS("ioctl", 1, LOW32, BCH_IOCTL_SUBVOLUME_CREATE, EPERM, 0, "makes names unseen"),
+    ARG_BITS("ioctl", 1, LOW32, BTRFS_IOC_SNAP_DESTROY, EPERM, 0, "removes names unseen"),
+    ARG_BITS("ioctl", 1, LOW32, BTRFS_IOC_SNAP_DESTROY_V2, EPERM, 0, "removes names unseen"),
+    ARG_BITS("ioctl", 1, LOW32, BCH_IOCTL_SUBVOLUME_DESTROY, EPERM, 0, "removes names unseen"),
+
+    /* On any file that may be read and is this user's; who opens it waits for up to 45 s. */
+    ARG_BITS("fcntl", 1, LOW32, F_SETLEASE, EPERM, 0, "holds up who opens a file outside"),
+    ARG_BITS("fcntl", 1, LOW32, F_SETDELEG, EPERM, 0, "holds up who opens a file outside"),
 
     /* Sockets: IPv4, IPv6, and the netlink that name resolution and `ip` need. */
     ARG_BITS("socket", 0, LOW32, AF_UNIX, EPERM, SYSCALLS_UNIX_SOCKETS | SYSCALLS_NAMED_SOCKETS,
@@ -141,6 +155,7 @@ const struct syscalls_row syscalls_rows[] = {
     CALL("swapoff", EPERM, 0, "the machine is not the sandbox's"),
     CALL("acct", EPERM, 0, "the machine is not the sandbox's"),
     CALL("quotactl", EPERM, 0, "the machine is not the sandbox's"),
+    NEW_CALL("quotactl_fd", 443, EPERM, 0, "the machine is not the sandbox's"),
     CALL("settimeofday", EPERM, 0, "the machine is not the sandbox's"),
     CALL("clock_settime", EPERM, 0, "the machine is not the sandbox's"),
     CALL("syslog", EPERM, 0, "the kernel's log names processes and addresses of the host"),

@@ -66,7 +66,13 @@ int umount2(const char *target, int flags);
 enum { DETACH = 2 };
 
 /* The same everywhere since Linux 5.1; younger than some headers. */
-enum { NR_mount_setattr = 442, NR_fchmodat2 = 452, NR_open_tree_attr = 467, NR_file_setattr = 469 };
+enum {
+    NR_mount_setattr = 442,
+    NR_quotactl_fd = 443,
+    NR_fchmodat2 = 452,
+    NR_open_tree_attr = 467,
+    NR_file_setattr = 469
+};
 
 enum { REACHED = 0, NOTHING = 255 }; /* NOTHING: calls came back, and it was not got */
 
@@ -1510,6 +1516,7 @@ LOOK(swapon, SYS_swapon, "/nowhere", 0)
 LOOK(swapoff, SYS_swapoff, "/nowhere")
 LOOK(acct, SYS_acct, "/nowhere")
 LOOK(quotactl, SYS_quotactl, 0x800007 << 8, "/nowhere", 0, NULL)
+LOOK(quotactl_fd, NR_quotactl_fd, -1, 0, 0, NULL)
 LOOK(settimeofday, SYS_settimeofday, &(struct timeval){0, -1}, NULL)
 LOOK(clock_settime, SYS_clock_settime, CLOCK_REALTIME, &(struct timespec){0, -1})
 LOOK(syslog, SYS_syslog, 10, NULL, 0)
@@ -1639,6 +1646,38 @@ static int machine_queue(const char *unused)
     return by_result(mq_open(getenv("QUEUE"), O_RDONLY));
 }
 
+/* Who opens the file for writing, or for anything, has to wait until it is given back. */
+static int machine_lease(const char *kind)
+{
+    int fd = open("../outside/victim", O_RDONLY);
+    return by_result(syscall(SYS_fcntl, fd, F_SETLEASE, atoi(kind)));
+}
+
+static int machine_lease_high(const char *kind)
+{
+    int fd = open("../outside/victim", O_RDONLY);
+    return by_result(syscall(SYS_fcntl, fd, F_SETLEASE | 0x700000000, atoi(kind)));
+}
+
+static int machine_delegation(const char *unused)
+{
+    (void)unused;
+    struct {
+        unsigned flags;
+        unsigned short type, pad;
+    } delegation = {.type = F_RDLCK};
+    int fd = open("../outside", O_RDONLY | O_DIRECTORY);
+    return by_look(syscall(SYS_fcntl, fd, 1024 + 16, &delegation));
+}
+
+/* Calls of file systems that this directory need not be on. */
+static int gone_by_ioctl(const char *number)
+{
+    char argument[8192] = "";
+    int fd = open(".", O_RDONLY | O_DIRECTORY);
+    return by_look(syscall(SYS_ioctl, fd, strtoul(number, NULL, 0), argument));
+}
+
 /* A terminal of our own, and a byte typed into it by whoever holds it. */
 static int type_into_terminal(unsigned long command, void *argument)
 {
@@ -1677,6 +1716,19 @@ static int terminal_pastes_high(const char *unused)
     char paste = 3;
     int result = type_into_terminal(TIOCLINUX | 0x100000000, &paste);
     return result == ENOTTY ? REACHED : result;
+}
+
+static int terminal_exclusive(const char *unused)
+{
+    (void)unused;
+    return type_into_terminal(TIOCEXCL, NULL);
+}
+
+static int terminal_discipline(const char *unused)
+{
+    (void)unused;
+    int usual = 0;
+    return type_into_terminal(TIOCSETD, &usual);
 }
 
 /* ---- the table ---- */
@@ -2005,6 +2057,7 @@ static const struct attack attacks[] = {
     {"machine_swapoff", "kernel", "swapoff", machine_swapoff, ""},
     {"machine_acct", "kernel", "acct", machine_acct, ""},
     {"machine_quotactl", "kernel", "quotactl", machine_quotactl, ""},
+    {"machine_quotactl_fd", "kernel", "quotactl_fd", machine_quotactl_fd, ""},
     {"machine_settimeofday", "anyone", "settimeofday", machine_settimeofday, ""},
     {"machine_clock_settime", "anyone", "clock_settime", machine_clock_settime, ""},
     {"machine_time_slew", "root", "adjtimex", machine_time_slew, ""},
@@ -2057,6 +2110,16 @@ static const struct attack attacks[] = {
     {"machine_segment", "anyone", "shared memory of the host", machine_segment, ""},
     {"machine_shm", "anyone", "a file in the host's /dev/shm", machine_shm, ""},
     {"machine_queue", "kernel", "a message queue of the host", machine_queue, ""},
+    {"machine_lease_read", "anyone", "a lease for reading a file outside", machine_lease, "0"},
+    {"machine_lease_write", "anyone", "a lease for writing a file outside", machine_lease, "1"},
+    {"machine_lease_high", "anyone", "a lease, with rubbish above", machine_lease_high, "1"},
+    {"machine_delegation", "kernel", "a delegation of a directory outside", machine_delegation, ""},
+    {"gone_btrfs", "kernel", "removes a subvolume of btrfs", gone_by_ioctl, "0x5000940f"},
+    {"gone_btrfs_2", "kernel", "removes a subvolume of btrfs by number", gone_by_ioctl,
+     "0x5000943f"},
+    {"gone_bcachefs", "kernel", "removes a subvolume of bcachefs", gone_by_ioctl, "0x4020bc11"},
+    {"terminal_exclusive", "anyone", "keeps others from a terminal", terminal_exclusive, ""},
+    {"terminal_discipline", "anyone", "changes what a terminal is", terminal_discipline, ""},
     {"terminal_types", "root", "types into a terminal", terminal_types, ""},
     {"terminal_types_high", "root", "types into a terminal, with rubbish above",
      terminal_types_high, ""},
