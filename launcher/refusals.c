@@ -84,8 +84,9 @@ static const char *write_hint(const char *entry)
         return "git configuration runs programs outside; ask the user to make the change, or for "
                "filesystem.allowGitConfig";
     if (strcmp(entry, "protected: cannot be searched") == 0)
-        return "nobody can tell which protected names are in there; make the directory readable "
-               "before the sandbox is started";
+        return "nobody can tell which protected names are in there; make the directory readable, "
+               "or "
+               "its path shorter, before the sandbox is started";
     if (strcmp(entry, "protected: srt-launch itself") == 0 ||
         strcmp(entry, "protected: the gateway") == 0)
         return "the sandbox is made of it, whatever the settings say; ask the user to make the "

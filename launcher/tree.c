@@ -18,7 +18,7 @@ enum {
 };
 
 /* The directories still to be read. A list instead of recursion, so depth costs neither stack nor
- * descriptors; a path that has become too long for the kernel is reported as unreadable. */
+ * descriptors. */
 struct todo {
     char **dirs;
     size_t count, capacity;
@@ -87,9 +87,15 @@ static void report_unreadable(struct walk *walk, const char *dir)
     walk->visit(walk->context, &entry);
 }
 
-static void visit_entry(struct walk *walk, const char *dir, int fd, const struct listed *listed)
+/* False for what has a path that is too long for the kernel: it can be neither looked at nor
+ * mounted over. */
+static bool visit_entry(struct walk *walk, const char *dir, int fd, const struct listed *listed)
 {
     char *path = path_join(dir, listed->name);
+    if (strlen(path) >= PATH_MAX) {
+        free(path);
+        return false;
+    }
     struct tree_entry entry = {.path = path,
                                .relative = path_below(path, walk->root),
                                .name = listed->name,
@@ -99,6 +105,7 @@ static void visit_entry(struct walk *walk, const char *dir, int fd, const struct
         todo_push(&walk->todo, path);
     else
         free(path);
+    return true;
 }
 
 static int read_dir(struct walk *walk, const char *dir)
@@ -114,6 +121,7 @@ static int read_dir(struct walk *walk, const char *dir)
         char bytes[BUFFER_SIZE];
     } buffer;
     long len;
+    bool whole = true;
     while ((len = syscall(SYS_getdents64, fd, &buffer, sizeof(buffer))) > 0) {
         for (long at = 0; at < len;) {
             const void *entry = buffer.bytes + at;
@@ -123,10 +131,10 @@ static int read_dir(struct walk *walk, const char *dir)
                 continue;
             if (late(walk))
                 return -1;
-            visit_entry(walk, dir, fd, listed);
+            whole = visit_entry(walk, dir, fd, listed) && whole;
         }
     }
-    if (len < 0)
+    if (len < 0 || !whole)
         report_unreadable(walk, dir);
     return late(walk) ? -1 : 0;
 }

@@ -15,7 +15,8 @@ struct tree_entry {
     const char *path;     /* absolute; valid during the call */
     const char *relative; /* the part below the walk's root */
     const char *name;
-    enum path_type type; /* PATH_UNREADABLE: a directory whose content cannot be listed */
+    enum path_type type; /* PATH_UNREADABLE: a directory whose content cannot be listed, or not all
+                          * of it, as paths in it are too long for the kernel */
 };
 
 /* Returns whether to go into this directory; for other types the answer does not matter. */

@@ -689,6 +689,27 @@ class Hints(Fence):
             self.assertIn(f"filesystem.allowWrite[0] names {self.work}/build/out, which was not there", result.stderr)
         self.assertNotIn("was not there", self.sh("mkdir other; mkdir there/d; false").stderr)
 
+    def test_what_is_deeper_than_paths_are_long_keeps_no_run_from_starting(self):
+        """One run makes it; the next ones take the last directory that has a path for one that cannot be searched."""
+        deep = """
+import os, sys
+for length in 200, 20, 1:
+    try:
+        while True:
+            os.mkdir("d" * length)
+            os.chdir("d" * length)
+    except OSError: pass
+"""
+        self.filesystem.update(denyRead=["**/secret*"], denyWrite=["**/*.key"])
+        self.assertEqual(self.run_in("python3", "-c", deep).returncode, 0)
+        longest = max(subprocess.run(["find", self.work], capture_output=True, text=True, check=True).stdout.splitlines(), key=len)
+        self.assertGreater(len(longest), 4095)
+        self.write("d" * 200 + "/.envrc")
+        for _ in range(2):
+            result = self.sh(f"echo x > here && cd {'d' * 200} && echo y > there; echo z > .envrc")
+            self.assertIn(".envrc: Read-only file system", result.stderr)
+            self.assertEqual(self.sh("cat here d*/there d*/.envrc").stdout, "x\ny\nx\n")
+
     def test_F17_a_working_directory_that_is_too_deep_is_said_so(self):
         name = "d" * 200
         program = f"import os, sys\nfor i in range(25): os.mkdir({name!r}); os.chdir({name!r})\nos.execv(sys.argv[1], sys.argv[1:])"
