@@ -18,6 +18,7 @@ import time
 import unittest
 
 from fence import Fence, both
+from lab.serve import serve
 
 
 def until(condition, seconds=20):
@@ -61,16 +62,11 @@ class FakeGateway:
         self.socket.bind(path)
         os.chmod(path, 0o777)
         self.socket.listen()
-        threading.Thread(target=self.serve, daemon=True).start()
+        serve(self.socket, self.talk, self.came)
 
-    def serve(self):
-        while True:
-            try:
-                connection, _ = self.socket.accept()
-            except OSError:
-                return
-            self.connections.append(connection)
-            threading.Thread(target=self.talk, args=(connection,), daemon=True).start()
+    def came(self, connection):
+        self.connections.append(connection)
+        return ()
 
     def talk(self, connection):
         try:
@@ -1233,16 +1229,11 @@ class WayOut(Launch):
         # next owner.
         self.addCleanup(server.shutdown, socket.SHUT_RDWR)
 
-        def serve():
-            while True:
-                try:
-                    connection, _ = server.accept()
-                except OSError:
-                    return
+        def answer(connection):
+            with connection:
                 connection.recv(65536)
                 connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
-                connection.close()
-        threading.Thread(target=serve, daemon=True).start()
+        serve(server, answer)
         port = server.getsockname()[1]
         self.network["allowedDomains"] = [f"127.0.0.1:{port}"]
         program = ("import urllib.request, urllib.error, sys\n"

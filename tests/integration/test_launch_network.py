@@ -14,6 +14,7 @@ import unittest
 import zipfile
 
 from fence import both
+from lab.serve import serve
 from test_launch import ATTACHED, FakeGateway, Launch, alive, comm, descendants, until
 
 ECHO = """
@@ -38,19 +39,14 @@ def served(answer):
     server = socket.create_server(("127.0.0.1", 0))
     seen = []
 
-    def serve():
-        while True:
-            try:
-                connection, _ = server.accept()
-            except OSError:
-                return
-            with connection:
-                if answer.startswith(b"SSH-"):
-                    connection.sendall(answer)
-                seen.append(connection.recv(65536))
-                if not answer.startswith(b"SSH-"):
-                    connection.sendall(answer)
-    threading.Thread(target=serve, daemon=True).start()
+    def talk(connection):
+        with connection:
+            if answer.startswith(b"SSH-"):
+                connection.sendall(answer)
+            seen.append(connection.recv(65536))
+            if not answer.startswith(b"SSH-"):
+                connection.sendall(answer)
+    serve(server, talk)
     return server, seen
 
 

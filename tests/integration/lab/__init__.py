@@ -17,7 +17,7 @@ A test reads like a conversation:
             self.assertEqual(good.requests, [])
 
 case.py has LabCase, which makes the parts; gateway.py the gateway under test; origin.py and
-upstream.py what it may reach; names.py the name server; talk.py both ends of a conversation; pki.py a
+upstream.py what it may reach; names.py the name server; talk.py both ends of a conversation; serve.py whoever lets connections in; pki.py a
 certificate authority; hello.py ClientHellos byte by byte; launcher.py
 a launcher as the gateway sees it.
 """

@@ -5,6 +5,7 @@ import os
 import socket
 import threading
 
+from lab.serve import serve
 from lab.talk import PATIENCE_S
 
 HELLO = {"protocol": 1, "phases": ["request"]}
@@ -28,19 +29,14 @@ class Module:
         self.listener.bind(path)
         os.chmod(path, 0o700)
         self.listener.listen(128)
-        threading.Thread(target=self._accept, daemon=True).start()
+        serve(self.listener, self._serve, self._came)
 
-    def _accept(self):
-        while True:
-            try:
-                sock, _ = self.listener.accept()
-            except OSError:
-                return
-            with self.heard:
-                self._sockets.append(sock)
-                self.connections += 1
-                self.heard.notify_all()
-            threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
+    def _came(self, sock):
+        with self.heard:
+            self._sockets.append(sock)
+            self.connections += 1
+            self.heard.notify_all()
+        return ()
 
     def _serve(self, sock):
         lock = threading.Lock()

@@ -4,6 +4,7 @@ import socket
 import struct
 import threading
 
+from lab.serve import serve
 from lab.talk import PATIENCE_S
 
 A, NS, CNAME, SOA, AAAA, OPT = 1, 2, 5, 6, 28, 41
@@ -82,7 +83,7 @@ class NameServer:
         self._bind(address, port)
         self.servers = f"{self.address}:{self.port}"
         threading.Thread(target=self._serve_udp, daemon=True).start()
-        threading.Thread(target=self._serve_tcp, daemon=True).start()
+        serve(self._tcp, self._serve_stream)
 
     def _bind(self, address, port):
         for _ in range(50):  # the same port has to be free for both
@@ -147,14 +148,6 @@ class NameServer:
             if not wire:  # close() wakes us so
                 return
             self._answer(wire, "udp", lambda answer, peer=peer: self._udp.sendto(answer, peer))
-
-    def _serve_tcp(self):
-        while True:
-            try:
-                sock, _ = self._tcp.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve_stream, args=(sock,), daemon=True).start()
 
     def _serve_stream(self, sock):
         with sock, sock.makefile("rb") as stream:

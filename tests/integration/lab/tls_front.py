@@ -3,7 +3,8 @@
 import select
 import socket
 import ssl
-import threading
+
+from lab.serve import serve
 
 STEP = 64 << 10
 
@@ -26,15 +27,7 @@ class TlsFront:
         self._listener = socket.create_server((server.address, 0))
         self.address, self.port = self._listener.getsockname()
         self.literal = f"{self.address}:{self.port}"
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self):
-        while True:
-            try:
-                sock, _ = self._listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
+        serve(self._listener, self._serve)
 
     def _serve(self, sock):
         try:

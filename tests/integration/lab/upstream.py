@@ -3,6 +3,7 @@
 import socket
 import threading
 
+from lab.serve import serve
 from lab.talk import PATIENCE_S, Closed, Talk, TimedOut
 
 
@@ -50,20 +51,14 @@ class Upstream:
         host = f"[{self.address}]" if ":" in self.address else self.address
         self.authority = f"{name or host}:{self.port}"
         self.literal = f"{host}:{self.port}"
-        threading.Thread(target=self._accept, daemon=True).start()
+        serve(self._listener, self._serve, self._came)
 
-    def _accept(self):
-        while True:
-            try:
-                sock, _ = self._listener.accept()
-            except OSError:
-                return
-            with self.changed:
-                self.connections += 1
-                number = self.connections
-                self._open.add(sock)
-                self.changed.notify_all()
-            threading.Thread(target=self._serve, args=(sock, number), daemon=True).start()
+    def _came(self, sock):
+        with self.changed:
+            self.connections += 1
+            self._open.add(sock)
+            self.changed.notify_all()
+            return (self.connections,)
 
     def _serve(self, sock, number):
         talk = None
