@@ -5,6 +5,8 @@ import functools
 import glob
 import json
 import os
+import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -75,6 +77,36 @@ class Units(LabCase):
         self.assertEqual(service["Type"], "notify")
         self.assertIn("-HUP", service["ExecReload"])
         self.assertRegex(service["ExecStart"], r"srt-gateway run -c ")
+
+    def calls_allowed(self):
+        """What SystemCallFilter= leaves, as systemd reads it: line by line, with its own sets."""
+        def expand(word):
+            if not word.startswith("@"):
+                return {word}
+            lines = subprocess.run(["systemd-analyze", "syscall-filter", word], capture_output=True, text=True, check=True).stdout.splitlines()
+            names = [line.strip() for line in lines[1:] if line.strip() and not line.strip().startswith("#")]
+            return set().union(*map(expand, names))
+
+        allowed = set()
+        with open(packaging("systemd", "srt-gateway.service"), encoding="utf-8") as file:
+            for words in re.findall(r"(?m)^SystemCallFilter=(.*)", file.read()):
+                named = set().union(*map(expand, words.lstrip("~").split()))
+                allowed = allowed - named if words.startswith("~") else allowed | named
+        return allowed
+
+    def test_its_filter_leaves_what_the_keys_need(self):
+        if shutil.which("systemd-analyze") is None:
+            self.skipTest("no systemd here")
+        allowed = self.calls_allowed()
+        # A Unix listener with `mode` and `group`; another process for USR2; upstreams from an interface; io of workers.
+        needed = {"bind", "lchown", "chmod", "execve", "clone3", "pidfd_open", "setsockopt", "splice", "epoll_wait", "inotify_add_watch", "prctl"}
+        self.assertEqual(needed - allowed, set())
+        self.assertEqual(allowed & {"ptrace", "mount", "setuid", "bpf", "kexec_load", "reboot"}, set())
+
+    def test_it_waits_for_the_addresses_that_it_is_to_bind(self):
+        unit = self.unit()["Unit"]
+        self.assertIn("network-online.target", unit["After"].split())
+        self.assertIn("network-online.target", unit["Wants"].split())
 
     def test_its_directories_are_those_of_the_examples(self):
         service = self.unit()["Service"]
