@@ -305,7 +305,8 @@ static int open_violations(struct launch *launch, struct srt_err *err)
     if (check_violations(launch, err) != 0)
         return -1;
     const int how = O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
-    launch->violations_fd = open(path, O_WRONLY | how, 0600);
+    if (launch->violations_fd < 0) /* it is open when the fence is planned anew */
+        launch->violations_fd = open(path, O_WRONLY | how, 0600);
     if (launch->violations_fd < 0 && errno == ENXIO) /* a FIFO whose reader may yet come */
         launch->violations_fd = open(path, O_RDWR | how, 0600);
     if (launch->violations_fd < 0)
@@ -598,6 +599,30 @@ static int dry_run(const struct launch *launch)
     return 0;
 }
 
+/* It runs outside. One that was found in PATH could be an earlier sandbox's. */
+static int check_gateway(const struct launch *launch, struct srt_err *err)
+{
+    const char *program = launch->gateway_program;
+    autofree char *own_dir = path_parent(launch->self), *found_dir = path_parent(program);
+    if (strcmp(own_dir, found_dir) == 0)
+        return 0;
+    struct path_place place = {0};
+    if (path_resolve(program, &place, err) != 0)
+        return -1;
+    autofree char *dir = path_parent(place.path);
+    struct fence_view view = fence_view(&launch->fence, dir);
+    for (size_t i = 0; i < place.link_count && !view.writable; i++)
+        view = fence_view(&launch->fence, place.links[i]);
+    path_place_free(&place);
+    return view.writable
+               ? srt_err_set(err,
+                             "%s, which PATH leads to, lies in a directory that the sandbox may "
+                             "write to (%s), so it is not trusted to be the way out; put "
+                             "srt-gateway beside srt-launch",
+                             program, view.write_setting)
+               : 0;
+}
+
 static int begin_way_out(const struct launch *launch, struct egress *egress)
 {
     struct srt_err err;
@@ -607,6 +632,8 @@ static int begin_way_out(const struct launch *launch, struct egress *egress)
         return fail(
             "srt-gateway is neither beside srt-launch nor in PATH; install it, name a running one "
             "with --gateway unix:PATH, or use --egress none");
+    if (launch->gateway_socket == NULL && check_gateway(launch, &err) != 0)
+        return fail("%s", err.text);
     struct egress_options options = {.socket_path = launch->gateway_socket,
                                      .gateway_path = launch->gateway_program,
                                      .name = launch->name,

@@ -1220,6 +1220,35 @@ class WayOut(Launch):
         self.assertEqual((record["schema"], record["kind"], record["host"], record["port"], record["reason"]),
                          ("srt.violation/1", "network", "evil.test", 443, "not-allowed"))
 
+    def test_a_gateway_in_PATH_that_a_sandbox_may_have_made_is_not_run(self):
+        """Beside srt-launch, where it is installed, it is as good as srt-launch itself."""
+        alone = os.path.join(self.top, "alone")
+        os.mkdir(alone)
+        launch = shutil.copy(self.launch, alone)
+        planted = "#!/bin/sh\ntouch ../ran\n"
+        bin_dir, linked = os.path.join(self.work, "bin"), os.path.join(self.top, "linked")
+        os.mkdir(linked)
+        os.chmod(self.write("bin/srt-gateway", planted), 0o755)
+        os.symlink(os.path.join(bin_dir, "srt-gateway"), os.path.join(linked, "srt-gateway"))
+        os.mkdir(os.path.join(self.work, "links"))
+        elsewhere = os.path.join(self.top, "elsewhere")
+        shutil.copy(os.path.join(bin_dir, "srt-gateway"), elsewhere)
+        os.symlink(elsewhere, os.path.join(self.work, "links", "srt-gateway"))
+        settings = self.settings()
+        self.own()
+        for folder in bin_dir, linked, os.path.join(self.work, "links"):
+            result = subprocess.run([launch, "-s", settings, "--", "true"], cwd=self.work, capture_output=True, text=True, timeout=60,
+                                    env=self.environment(PATH=f"{folder}:/usr/bin:/bin"), **self.popen_args())
+            self.assertEqual(result.returncode, 125, result.stderr)
+            self.assertIn("lies in a directory that the sandbox may write to (filesystem.allowWrite[0])", result.stderr)
+        self.assertFalse(os.path.exists(os.path.join(self.top, "ran")))
+        os.mkdir(os.path.join(self.top, "there"))
+        shutil.move(elsewhere, os.path.join(self.top, "there", "srt-gateway"))
+        self.own()
+        subprocess.run([launch, "-s", settings, "--", "true"], cwd=self.work, capture_output=True, timeout=60,
+                       env=self.environment(PATH=f"{self.top}/there:/usr/bin:/bin"), **self.popen_args())
+        self.assertTrue(os.path.exists(os.path.join(self.top, "ran")))  # such a one is run
+
     def test_private_gateway_end_to_end(self):
         if not hasattr(self, "gateway"):
             self.skipTest("no gateway was built")
