@@ -1,7 +1,7 @@
 /*
  * The answers: each does or judges one kind of system call. Calls that create names are done here,
- * on the caller's behalf (opens.c, names.c), and so are those that remove them; those that only
- * change what exists are judged, and then run by the kernel (changes.c); connect() and what names a
+ * on the caller's behalf (opens.c, names.c), and so are those that remove them (removes.c) and
+ * those that change modes, owners, times and attributes (attributes.c); connect() and what names a
  * receiver are done on the caller's own socket (sockets.c, sends.c).
  *
  * `row` is the line of the table that led here; `args` are the arguments in the order of the
@@ -28,7 +28,9 @@ int64_t answer_reading(struct call *call, int dir_fd, uint64_t address, uint64_t
 int64_t open_found(struct call *call, int found, const char *path, int flags,
                    const struct stat *st);
 answer_call answer_make, answer_symlink, answer_link, answer_rename;
-answer_call answer_change, answer_chown, answer_remove;
+answer_call answer_remove;
+answer_call answer_chmod, answer_chown, answer_utimes;
+answer_call answer_setxattr, answer_removexattr, answer_setattr;
 answer_call answer_close; /* of what was given by the door (door.h) */
 answer_call answer_umask; /* changes nothing in the tree; call_caller() has to know of it */
 answer_call answer_connect, answer_bind;

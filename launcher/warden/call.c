@@ -288,28 +288,24 @@ int call_own_base(const struct call *call, int base)
     return held_has(call->ward, base) ? fcntl(base, F_DUPFD_CLOEXEC, 0) : base;
 }
 
-bool call_path_of(struct call *call, int fd, char path[PATH_MAX])
+/* The link to a descriptor has the permissions with which that was opened. */
+static bool is_place_only(const struct call *call, const char *name)
 {
-    char name[32];
-    descriptor_name(fd, name);
-    struct caller *caller = slot_of(call);
-    ssize_t len = -1;
-    if (caller->tid == (pid_t)call->request->pid)
-        len = readlinkat(caller->dir, name, path, PATH_MAX - 1);
-    if (len > 0)
-        call->caller = caller;
-    else if ((caller = find_caller(call)) != NULL)
-        len = readlinkat(caller->dir, name, path, PATH_MAX - 1);
-    path[len > 0 ? len : 0] = '\0';
-    return path[0] == '/';
+    struct stat link;
+    return fstatat(call->caller->dir, name, &link, AT_SYMLINK_NOFOLLOW) == 0 &&
+           (link.st_mode & (S_IRUSR | S_IWUSR)) == 0;
 }
 
-bool call_stat_of(struct call *call, int fd, struct stat *st)
+int call_open_descriptor(struct call *call, int fd, bool as_file)
 {
     char name[32];
+    if (as_file && fd < 0)
+        return errno = EBADF, -1;
     descriptor_name(fd, name);
-    const struct caller *caller = find_caller(call);
-    return caller != NULL && fstatat(caller->dir, name, st, 0) == 0;
+    autoclose int object = call_open_proc(call, name, O_PATH);
+    if ((object < 0 && errno == ENOENT) || (object >= 0 && as_file && is_place_only(call, name)))
+        return errno = EBADF, -1;
+    return steal_fd(&object);
 }
 
 struct ward_link ward_link_to(int fd)

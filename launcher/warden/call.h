@@ -91,9 +91,9 @@ void call_umask_changes(struct ward *ward);
  * the caller would, and might be though the caller may not: so what is learned here is only ever
  * compared with something that was found otherwise. */
 bool call_look(struct call *call, int dir_fd, const char *path, int at_flags, struct statx *st);
-/* Where the caller's own descriptor is, and what; false where it has no path. */
-bool call_path_of(struct call *call, int fd, char path[PATH_MAX]);
-bool call_stat_of(struct call *call, int fd, struct stat *st);
+/* The object of the caller's descriptor (AT_FDCWD: its working directory) as O_PATH descriptor, to
+ * close. `as_file`: not of one that is O_PATH itself. -1 with errno. */
+int call_open_descriptor(struct call *call, int fd, bool as_file);
 bool call_waits(const struct call *call);
 /* Answers with a negative errno, 0, or one of enum answer. */
 void call_answer(const struct call *call, int64_t result);

@@ -94,6 +94,14 @@ bool judge_may_create(const struct call *call, const char *path)
            protect_lead(&fence->protect, path, false) == NULL;
 }
 
+bool judge_may_change(const struct call *call, const char *path)
+{
+    if (judge_is_private(path))
+        return true;
+    struct fence_view view = fence_view(call->ward->law->fence, path);
+    return view.writable || view.fresh != PROTECT_NO_PART;
+}
+
 int64_t judge_result(struct call *call, const char *operation, const struct spot *spot,
                      int64_t result)
 {

@@ -24,6 +24,9 @@ bool judge_creation(struct call *call, const char *operation, const char *path, 
 /* The same for a file that need not be there, without a report. False says nothing. */
 bool judge_may_create(const struct call *call, const char *path);
 
+/* Whether what stands at this path may be changed or removed. Without a report. */
+bool judge_may_change(const struct call *call, const char *path);
+
 /* Whether what is at `from`, of this type, may get the name `to`. A directory takes everything in
  * it along: nothing below may become a name that could not have been created there. */
 bool judge_move(struct call *call, const struct spot *from, mode_t type, const char *to);

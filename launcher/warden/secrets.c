@@ -65,43 +65,6 @@ bool secrets_judge(struct call *call, int fd, const struct stat *st, char path[P
     return false;
 }
 
-static int find(int base, const char *path, uint64_t flags, uint64_t resolve)
-{
-    struct open_how how = {.flags = O_PATH | O_CLOEXEC | (flags & O_NOFOLLOW), .resolve = resolve};
-    return (int)syscall(SYS_openat2, base, path, &how, sizeof(how));
-}
-
-/* By way of /proc, whose links mean the one who looks at them; a slash after a link asks for what
- * it leads to. Takes `base`. */
-static int find_in_proc(struct call *call, int base, const char *path, uint64_t flags)
-{
-    if ((flags & O_NOFOLLOW) == 0 || path[strlen(path) - 1] == '/')
-        return spot_walk(call, base, path);
-    SPOT(spot);
-    int result = spot_find(call, base, path, &spot);
-    if (result != 0)
-        return errno = -result, -1;
-    return openat(spot.dir, spot_is_special(&spot) ? "." : spot.name,
-                  O_PATH | O_NOFOLLOW | O_CLOEXEC);
-}
-
-/* What the kernel would find for the caller, as an O_PATH descriptor; -1 with errno. Takes `base`.
- * What is missing is missing for the caller, too, where no link was on the way to it: links of
- * /proc that are its own do not lead us anywhere. */
-static int find_for_caller(struct call *call, int base, const char *path, uint64_t flags)
-{
-    int fd = find(base, path, flags, RESOLVE_NO_SYMLINKS);
-    if (fd < 0 && errno == ELOOP) {
-        fd = find(base, path, flags, RESOLVE_NO_MAGICLINKS);
-        if (fd < 0 && (errno == ELOOP || errno == ENOENT))
-            return find_in_proc(call, base, path, flags);
-    }
-    int error = errno;
-    call_close_base(call, base);
-    errno = error;
-    return fd;
-}
-
 static int64_t give_reader(const struct call *call, int fd, uint64_t flags)
 {
     struct seccomp_notif_addfd gift = {.id = call->request->id,
@@ -201,7 +164,7 @@ int64_t secrets_open(struct call *call, int dir_fd, uint64_t address, uint64_t f
     if (answer != 0) {
         call_close_base(call, base);
     } else {
-        autoclose int found = find_for_caller(call, base, path, flags);
+        autoclose int found = spot_object(call, base, path, flags & O_NOFOLLOW);
         answer = found < 0 ? -errno : open_judged(call, found, flags);
     }
     /* What the mounts hide is told as where they alone decide. */

@@ -279,6 +279,42 @@ int spot_pair(struct call *call, const uint64_t args[4], struct spot *first, str
     return beside ? settle_beside(first, second) : settle_below(call, (int)args[2], other, second);
 }
 
+static int find(int base, const char *path, uint64_t nofollow, uint64_t resolve)
+{
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC | nofollow, .resolve = resolve};
+    return (int)syscall(SYS_openat2, base, path, &how, sizeof(how));
+}
+
+/* By way of /proc, whose links mean the one who looks at them; a slash after a link asks for what
+ * it leads to. Takes `base`. */
+static int find_in_proc(struct call *call, int base, const char *path, uint64_t nofollow)
+{
+    if (nofollow == 0 || path[strlen(path) - 1] == '/')
+        return spot_walk(call, base, path);
+    SPOT(spot);
+    int result = spot_find(call, base, path, &spot);
+    if (result != 0)
+        return errno = -result, -1;
+    return openat(spot.dir, spot_is_special(&spot) ? "." : spot.name,
+                  O_PATH | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* What is missing is missing for the caller, too, where no link was on the way to it: links of
+ * /proc that are its own do not lead us anywhere. */
+int spot_object(struct call *call, int base, const char *path, uint64_t nofollow)
+{
+    int fd = find(base, path, nofollow, RESOLVE_NO_SYMLINKS);
+    if (fd < 0 && errno == ELOOP) {
+        fd = find(base, path, nofollow, RESOLVE_NO_MAGICLINKS);
+        if (fd < 0 && (errno == ELOOP || errno == ENOENT))
+            return find_in_proc(call, base, path, nofollow);
+    }
+    int error = errno;
+    call_close_base(call, base);
+    errno = error;
+    return fd;
+}
+
 bool spot_base(struct call *call, int dir_fd, const char *path, int *base)
 {
     *base = path[0] == '/' ? -1 : call_open_base(call, dir_fd);

@@ -56,6 +56,10 @@ int spot_find(struct call *call, int base, const char *path, struct spot *spot);
  * with errno. */
 int spot_walk(struct call *call, int base, const char *path);
 
+/* What the kernel would find for the caller, as an O_PATH descriptor; `nofollow`: O_NOFOLLOW, which
+ * leaves the last link, or 0. -1 with errno. Takes `base`. */
+int spot_object(struct call *call, int base, const char *path, uint64_t nofollow);
+
 bool spot_is_special(const struct spot *spot); /* no name that could be made or removed */
 bool spot_exists(const struct spot *spot);
 mode_t spot_type(const struct spot *spot); /* S_IFREG where there is nothing */

@@ -40,7 +40,7 @@ struct table_row {
     enum table_shape shape;
     int64_t (*answer)(struct call *call, const struct table_row *row, const uint64_t *args);
     const char *operation; /* the word in a report */
-    int aim;               /* of answer_change: enum table_aim, or where the AT_ flags are */
+    int aim; /* of what changes attributes: enum table_aim, or where the AT_ flags are */
 };
 
 extern const struct table_row table_rows[];

@@ -38,6 +38,114 @@ int main(void) {
 """
 
 
+# Each call by a name that is another one at times, and by a descriptor that is.
+ATTRIBUTES = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/xattr.h>
+#include <time.h>
+#include <unistd.h>
+#include <utime.h>
+static volatile char name[32], proc[32];
+static int aim, mine, guarded;
+static void put(volatile char *to, const char *text) { for (int i = (int)strlen(text); i >= 0; i--) to[i] = text[i]; }
+static void *flip(void *x) {
+    for (;;) {
+        put(name, ".git/config"); dup2(guarded, aim);
+        put(name, "mine/config"); dup2(mine, aim);
+    }
+    return x;
+}
+static unsigned worked;
+static void try(long result) { worked += result == 0; }
+int main(void) {
+    static const struct timespec first[2] = {{1, 0}, {1, 0}};
+    static const struct timeval second[2] = {{2, 0}, {2, 0}};
+    static const struct utimbuf third = {3, 3};
+    struct stat before, now;
+    pthread_t thread;
+    const char *path = (const char *)name;
+    guarded = open(".git/config", O_RDONLY); mine = open("mine/config", O_RDONLY); aim = dup(mine);
+    if (guarded < 0 || mine < 0 || fstat(guarded, &before) != 0) return 2;
+    snprintf((char *)proc, sizeof(proc), "/proc/self/fd/%d", aim);
+    put(name, "mine/config");
+    pthread_create(&thread, NULL, flip, NULL);
+    for (time_t end = time(NULL) + 3; time(NULL) < end;) {
+        for (int i = 0; i < 2; i++) {
+            const char *by = i == 0 ? path : (const char *)proc;
+            try(chmod(by, 0640)); try(syscall(SYS_fchmodat, AT_FDCWD, by, 0600)); try(syscall(452, AT_FDCWD, by, 0644, 0));
+            try(chown(by, getuid(), getgid())); try(fchownat(AT_FDCWD, by, getuid(), getgid(), 0));
+            try(utimensat(AT_FDCWD, by, first, 0)); try(utimes(by, second)); try(utime(by, &third)); try(futimesat(AT_FDCWD, by, NULL));
+            try(setxattr(by, "user.x", "x", 1, 0)); try(removexattr(by, "user.x"));
+        }
+        try(lchown(path, getuid(), getgid())); lsetxattr(path, "user.x", "x", 1, 0); lremovexattr(path, "user.x");
+        try(fchmod(aim, 0640)); try(fchown(aim, getuid(), getgid())); try(futimens(aim, first)); try(futimesat(aim, NULL, NULL));
+        try(fsetxattr(aim, "user.x", "x", 1, 0)); try(fremovexattr(aim, "user.x"));
+        try(fchownat(aim, "", getuid(), getgid(), AT_EMPTY_PATH)); try(syscall(452, aim, "", 0600, AT_EMPTY_PATH));
+        fstat(guarded, &now);
+        if (now.st_ctim.tv_sec != before.st_ctim.tv_sec || now.st_ctim.tv_nsec != before.st_ctim.tv_nsec) { puts("CHANGED"); return 1; }
+    }
+    puts(worked > 100 ? "worked" : "nothing worked");
+    return 0;
+}
+"""
+
+# Whatever these calls say, they say it to anybody.
+ANSWERS = r"""
+import ctypes, errno, os, stat, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+os.mkdir(sys.argv[1]); os.chdir(sys.argv[1])
+os.mkdir('d'); open('d/f', 'w').close(); os.symlink('d/f', 'l'); os.symlink('d', 'ld'); os.symlink('no', 'broken'); os.mkfifo('p')
+os.mkdir('t'); os.chmod('t', 0o1777)
+def tell(name, *args):
+    result = libc.syscall(*args) if name.isdigit() else getattr(libc, name)(*args)
+    print(name, args, 'done' if result == 0 else errno.errorcode[ctypes.get_errno()])
+def times(*values): return ctypes.create_string_buffer(struct.pack('%dq' % len(values), *values))
+uid, gid, here, no = os.getuid(), os.getgid(), -100, None
+for path in (b'd/f', b'd', b'd/', b'd/f/', b'l', b'ld/', b'ld/f', b'broken', b'p', b't', b'.', b'd/..', b'', b'no', b'd/no', b'd/f/x', b'x' * 256, b'x/' * 2500, no):
+    short = path if path is None or len(path) < 20 else path[:9] + b'...'
+    def named(name, *args):
+        ctypes.set_errno(0)
+        result = getattr(libc, name)(*args)
+        print(name, short, 'done' if result == 0 else errno.errorcode[ctypes.get_errno()])
+    for mode in (0o755, 0o2755, 0o4711, 0o700): named('chmod', path, mode)
+    named('chown', path, uid, gid); named('lchown', path, uid, gid); named('chown', path, -1, -1)
+    if path is not None:
+        named('utimes', path, times(5, 6, 7, 8)); named('utimes', path, times(5, 1000000, 7, 8)); named('utime', path, times(5, 7))
+    named('utimensat', here, path, times(5, 6, 7, 8), 0); named('utimensat', here, path, no, 0x100); named('utimensat', here, path, times(1, 0x3ffffffe, 1, 0x3ffffffe), 0)
+    named('utimensat', here, path, times(5, -6, 7, 8), 0); named('fchownat', here, path, uid, gid, 0x1000); named('fchownat', here, path, uid, gid, 0x40)
+    named('setxattr', path, b'user.x', b'abc', 3, 0); named('setxattr', path, b'user.x', b'abc', 3, 1); named('lsetxattr', path, b'user.y', b'', 0, 0)
+    named('setxattr', path, b'nothing', b'abc', 3, 0); named('setxattr', path, b'user.' + b'x' * 300, b'abc', 3, 0)
+    named('setxattr', path, b'', b'abc', 3, 0); named('setxattr', path, b'user.x', b'abc', 70000, 0); named('setxattr', path, b'user.x', no, 5, 0)
+    named('removexattr', path, b'user.x'); named('removexattr', path, b'user.x'); named('lremovexattr', path, b'user.no')
+for name in ('d/f', 'd', 'l', 'p'):
+    for flags in (os.O_RDONLY | os.O_NONBLOCK, os.O_PATH, os.O_PATH | os.O_NOFOLLOW):
+        fd = os.open(name, flags)
+        for call, args in (('fchmod', (0o755,)), ('fchown', (uid, gid)), ('futimens', (no,)), ('fsetxattr', (b'user.x', b'x', 1, 0)), ('fremovexattr', (b'user.x',)),
+                           ('fchownat', (b'', uid, gid, 0x1000)), ('fchownat', (b'', uid, gid, 0)), ('utimensat', (b'', no, 0x1000))):
+            ctypes.set_errno(0)
+            print(name, flags, call, getattr(libc, call)(fd, *args), errno.errorcode.get(ctypes.get_errno()))
+        os.close(fd)
+for fd in (99, -1, -100):
+    for call, args in (('fchmod', (0o755,)), ('fchown', (uid, gid)), ('futimens', (no,)), ('fchownat', (b'', uid, gid, 0x1000)), ('fchownat', (b'd', uid, gid, 0))):
+        ctypes.set_errno(0)
+        print(fd, call, getattr(libc, call)(fd, *args), errno.errorcode.get(ctypes.get_errno()))
+here = os.open('d', os.O_RDONLY)
+os.chmod('f', 0o640, dir_fd=here); os.utime('f', ns=(1, 2), dir_fd=here); os.chown('f', uid, gid, dir_fd=here)
+a, b = os.pipe(); memory = os.memfd_create('m')
+for fd in (a, memory): print(libc.fchmod(fd, 0o600), libc.futimens(fd, no))
+os.chmod('/proc/self/fd/%d' % here, 0o711); os.setxattr('/proc/thread-self/fd/%d' % here, 'user.z', b'z')
+for path in ('d', 'd/f', 'p', 'l', 't'):
+    st = os.lstat(path)
+    print(path, oct(st.st_mode), st.st_mtime_ns if path == 'd/f' else '', os.listxattr(path, follow_symlinks=False))
+"""
+
 class Swaps(Fence):
     def test_a_guarded_file_that_has_no_mount_is_not_removed(self):
         """Without its configuration `git push origin` means a directory of that name, and runs its hooks."""
@@ -53,6 +161,23 @@ class Swaps(Fence):
             config = f.read()
         self.assertIn("description", config)
         self.assertIn("https://example.com/x.git", config)
+
+    def test_a_guarded_file_that_has_no_mount_keeps_its_attributes(self):
+        subprocess.run(["git", "init", "-q", "-b", "main", self.work], check=True)
+        self.write("mine/config")
+        binary = os.path.join(self.top, "attributes")
+        subprocess.run(["cc", "-O1", "-w", "-pthread", "-x", "c", "-o", binary, "-"], input=ATTRIBUTES, text=True, check=True)
+        result = self.sh(f"git config branch.main.description text && exec {binary}")
+        self.assertEqual((result.returncode, result.stdout), (0, "worked\n"), result.stderr)
+
+    def test_attributes_are_changed_as_they_are_outside(self):
+        words = ["python3", "-c", ANSWERS]
+        outside = subprocess.run([*words, "outside"], cwd=self.work, capture_output=True, text=True, **self.popen_args())
+        inside = self.run_in("/usr/bin/env", *words, "inside")
+        self.maxDiff = None
+        self.assertEqual(inside.stdout, outside.stdout, inside.stderr)
+        self.assertIn("0o100640 2", outside.stdout)
+        self.assertEqual((outside.returncode, inside.returncode), (0, 0), outside.stderr + inside.stderr)
 
     def test_removing_fails_as_it_does_outside(self):
         program = """
