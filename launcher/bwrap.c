@@ -230,7 +230,8 @@ int bwrap_start(struct cell *cell, const struct cell_options *options, struct sr
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
         char remedy[700];
         int error = errno;
-        return srt_err_set(err, "the sandbox cannot be prepared: %s%s", strerror(error),
+        return srt_err_set(err, "the sandbox cannot be prepared: %s%s%s", strerror(error),
+                           remedy_for_limit(error),
                            remedy_for(remedy, sizeof(remedy), "", options->bwrap, "",
                                       error == EPERM && is_nested()));
     }

@@ -1,6 +1,7 @@
 #include "launcher/egress.h"
 
 #include "launcher/clock.h"
+#include "launcher/remedy.h"
 #include "srt/attach.h"
 #include "srt/cleanup.h"
 #include "srt/must.h"
@@ -107,12 +108,12 @@ static int start_private(struct egress *egress, struct srt_err *err)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
-        return srt_err_set(err, "socketpair: %s", strerror(errno));
+        return srt_err_set(err, "socketpair: %s%s", strerror(errno), remedy_for_limit(errno));
     pid_t pid = fork();
     if (pid < 0) {
         close(pair[0]);
         close(pair[1]);
-        return srt_err_set(err, "fork: %s", strerror(errno));
+        return srt_err_set(err, "fork: %s%s", strerror(errno), remedy_for_limit(errno));
     }
     if (pid == 0)
         become_gateway(egress->options.gateway_path, pair[1]);

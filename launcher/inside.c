@@ -118,7 +118,7 @@ int inside_do(const struct inside *inside, enum inside_where where, inside_work 
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-        return srt_err_set(err, "socketpair: %s", strerror(errno));
+        return srt_err_set(err, "socketpair: %s%s", strerror(errno), remedy_for_limit(errno));
     autoclose int ours = pair[0], theirs = pair[1];
     /* Without handlers that would start a thread (ThreadSanitizer's): a process with threads cannot
      * join a user namespace. This one has none, so no lock can be held by another. */

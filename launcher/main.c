@@ -36,6 +36,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -48,6 +49,8 @@ enum {
     EXIT_CHANGED = -1, /* for ourselves: the tree is not as it was planned any more */
     PLANS_MAX = 3,
 };
+
+const int must_status = EXIT_FAILED;
 
 static const char private_tmpdir[] = "/dev/shm/tmp";
 
@@ -1039,7 +1042,22 @@ static _Noreturn void leave(int status)
     _exit(status);
 }
 
-int main(int argc, char **argv)
+/* What is short of stack dies without a word, and so might the warden while the command runs. Said
+ * with less than stdio takes. */
+static bool has_stack(void)
+{
+    enum { NEEDED = 256 * 1024 };
+    static const char text[] = "srt-launch: the limit on the stack is less than the 256 KiB that "
+                               "this needs; raise it (ulimit -s)\n";
+    struct rlimit stack;
+    bool enough = getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >= NEEDED;
+    if (!enough)
+        (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+    return enough;
+}
+
+/* A frame of its own: it is large. */
+__attribute__((noinline)) static int act(int argc, char **argv)
 {
     /* Where a caller ignores it, nobody here would learn how a child has ended, nor would most
      * commands. */
@@ -1084,4 +1102,9 @@ int main(int argc, char **argv)
         status = fail("standard output: %s", strerror(errno));
     launch_free(&launch);
     return status;
+}
+
+int main(int argc, char **argv)
+{
+    return has_stack() ? act(argc, argv) : EXIT_FAILED;
 }

@@ -2,6 +2,7 @@
 
 #include "config/value.h"
 #include "dns/addr.h"
+#include "launcher/remedy.h"
 #include "srt/cleanup.h"
 
 #include <assert.h>
@@ -367,7 +368,7 @@ int publish_start(struct publish *publish, const struct inside *inside, struct s
     if (pid == 0)
         become_carrier(publish, inside, parent);
     if (pid < 0)
-        srt_err_set(err, "fork: %s", strerror(errno));
+        srt_err_set(err, "fork: %s%s", strerror(errno), remedy_for_limit(errno));
     close_listeners(publish); /* the child's alone, so that they end with it */
     publish->pid = pid > 0 ? pid : 0;
     return pid > 0 ? 0 : -1;

@@ -112,6 +112,8 @@ const char *remedy_for_limit(int error)
         return "; raise the limit on processes (ulimit -u)";
     case EMFILE:
         return "; raise the limit on open files (ulimit -n)";
+    case ENOMEM:
+        return "; raise the limits on memory (ulimit -d, ulimit -v)";
     default:
         return "";
     }

@@ -1,6 +1,7 @@
 #include "launcher/spaces.h"
 
 #include "launcher/netlink.h"
+#include "launcher/remedy.h"
 #include "launcher/stage.h"
 #include "srt/cleanup.h"
 
@@ -227,7 +228,7 @@ int spaces_start(struct cell *cell, const struct cell_options *options, struct s
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-        return srt_err_set(err, "socketpair: %s", strerror(errno));
+        return srt_err_set(err, "socketpair: %s%s", strerror(errno), remedy_for_limit(errno));
     uid_t uid = geteuid();
     gid_t gid = getegid();
     struct clone_args new = {.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET |

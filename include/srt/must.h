@@ -8,16 +8,25 @@
 #ifndef SRT_MUST_H
 #define SRT_MUST_H
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+/* With which status a program ends then; one that does not say ends by SIGABRT. */
+extern const int must_status __attribute__((weak));
+
 static inline _Noreturn void must_end(void)
 {
-    static const char text[] = "out of memory\n";
+    static const char text[] =
+        ": out of memory, or more than the limits on it allow (ulimit -d, ulimit -v)\n";
+    (void)!write(STDERR_FILENO, program_invocation_short_name,
+                 strlen(program_invocation_short_name));
     (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+    if (&must_status != NULL)
+        _exit(must_status);
     abort();
 }
 

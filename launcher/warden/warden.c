@@ -138,7 +138,7 @@ int warden_start(struct warden *warden, const struct inside *inside, const struc
     *warden = (struct warden){.reports = -1};
     autoclose int owned = listener;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-        return srt_err_set(err, "socketpair: %s", strerror(errno));
+        return srt_err_set(err, "socketpair: %s%s", strerror(errno), remedy_for_limit(errno));
     warden->missed = mmap(NULL, sizeof(*warden->missed), PROT_READ | PROT_WRITE,
                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert(warden->missed != MAP_FAILED);
