@@ -137,7 +137,7 @@ static enum answer_status read_message(struct answer *out, struct wire *wire,
 
     unsigned rcode = header.flags & WIRE_RCODE;
     if (rcode == ns_r_nxdomain)
-        return ANSWER_NONE;
+        return ANSWER_NO_NAME;
     if (rcode != ns_r_noerror)
         return ANSWER_FAILURE;
 

@@ -14,7 +14,8 @@
 
 enum answer_status {
     ANSWER_OK = 0,
-    ANSWER_NONE,    /* no such name, or no address of this family */
+    ANSWER_NONE,    /* no address of this family */
+    ANSWER_NO_NAME, /* no such name */
     ANSWER_FAILURE, /* an error code, a malformed message, another question, a loop of CNAMEs */
 };
 

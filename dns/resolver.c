@@ -23,7 +23,14 @@ static const char resolv_conf[] = "/etc/resolv.conf";
  * to. */
 static const double grace_for_aaaa_s = 0.05, grace_for_a_s = 0.25;
 
-enum half_state { HALF_PENDING = 0, HALF_OK, HALF_NONE, HALF_FAILURE, HALF_TIMEOUT };
+enum half_state {
+    HALF_PENDING = 0,
+    HALF_OK,
+    HALF_NONE,    /* no such address */
+    HALF_NO_NAME, /* no such name */
+    HALF_FAILURE,
+    HALF_TIMEOUT
+};
 
 /* The A or the AAAA part of a question. */
 struct half {
@@ -151,6 +158,11 @@ static void question_free_if_done(struct question *question)
     free(question);
 }
 
+static bool is_empty(const struct half *half)
+{
+    return half->state == HALF_NONE || half->state == HALF_NO_NAME;
+}
+
 static bool is_settled(const struct half *half)
 {
     return half->state != HALF_PENDING;
@@ -177,9 +189,11 @@ static enum resolve_status combined_status(const struct half *a, const struct ha
         return RESOLVE_OK;
     if (a->state == HALF_FAILURE || b->state == HALF_FAILURE)
         return RESOLVE_FAILURE;
-    if (a->state == HALF_NONE && b->state == HALF_NONE)
-        return RESOLVE_NXDOMAIN;
-    return RESOLVE_TIMEOUT;
+    if (!is_empty(a) || !is_empty(b))
+        return RESOLVE_TIMEOUT;
+    /* Some servers say of a family that they do not know that there is no such name. */
+    bool no_name = a->state == HALF_NO_NAME && b->state == HALF_NO_NAME;
+    return no_name ? RESOLVE_NXDOMAIN : RESOLVE_NODATA;
 }
 
 static uint32_t at_most(uint32_t value, uint32_t limit)
@@ -192,7 +206,7 @@ static uint32_t at_most(uint32_t value, uint32_t limit)
 static uint32_t ttl_of(const struct question *question)
 {
     const struct resolver_config *config = &question->resolver->config;
-    if (question->answer.status == RESOLVE_NXDOMAIN)
+    if (question->answer.status == RESOLVE_NXDOMAIN || question->answer.status == RESOLVE_NODATA)
         return config->negative_ttl_s;
     if (question->answer.status != RESOLVE_OK)
         return 0;
@@ -202,7 +216,7 @@ static uint32_t ttl_of(const struct question *question)
     for (size_t i = 0; i < 2; i++) {
         if (halves[i]->state == HALF_OK)
             ttl_s = at_most(ttl_s, halves[i]->answer.ttl_s);
-        else if (halves[i]->state != HALF_NONE)
+        else if (!is_empty(halves[i]))
             whole = false;
     }
     if (ttl_s < config->min_ttl_s)
@@ -263,7 +277,7 @@ static enum half_state read_reply(struct half *half, enum upstream_status status
     case UPSTREAM_REPLY:
         break;
     case UPSTREAM_NEVER:
-        return HALF_NONE;
+        return HALF_NO_NAME;
     case UPSTREAM_TIMEOUT:
         return HALF_TIMEOUT;
     case UPSTREAM_FAILURE:
@@ -275,6 +289,8 @@ static enum half_state read_reply(struct half *half, enum upstream_status status
         return HALF_OK;
     case ANSWER_NONE:
         return HALF_NONE;
+    case ANSWER_NO_NAME:
+        return HALF_NO_NAME;
     case ANSWER_FAILURE:
         break;
     }

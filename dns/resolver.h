@@ -42,7 +42,8 @@ struct resolver_config {
 
 enum resolve_status {
     RESOLVE_OK = 0,
-    RESOLVE_NXDOMAIN, /* no such name, or a name without addresses */
+    RESOLVE_NXDOMAIN, /* no such name */
+    RESOLVE_NODATA,   /* a name without addresses */
     RESOLVE_FAILURE,  /* SERVFAIL, REFUSED, a malformed answer, no server reachable */
     RESOLVE_TIMEOUT,
 };

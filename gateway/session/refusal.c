@@ -32,6 +32,17 @@ static void mismatch_message(const struct request *request, char *message, size_
               request->why, sni != NULL ? " (it named " : NULL, sni, sni != NULL ? ")" : NULL);
 }
 
+/* The one way of not being found in which the spelling is right. */
+static void no_address_texts(const struct request *request, char *message, size_t message_size,
+                             char *next_step, size_t next_step_size)
+{
+    char target[TARGET_TEXT_MAX];
+    TEXT_JOIN(message, message_size, "the name of ", target_format(target, &request->target),
+              " exists but has no address");
+    TEXT_JOIN(next_step, next_step_size,
+              "Use a name that has an address; often that is one below this one, such as www");
+}
+
 static void say_tried(const struct request *request, char *message, size_t size)
 {
     size_t len = strlen(message);
@@ -59,6 +70,10 @@ void refusal_texts(const struct session *session, char *message, size_t message_
     if (target == NULL) {
         TEXT_JOIN(message, message_size, outcome_row(request->outcome)->word);
         TEXT_JOIN(next_step, next_step_size, "Send a complete request");
+        return;
+    }
+    if (request->outcome == OUTCOME_DNS_NXDOMAIN && request->no_address) {
+        no_address_texts(request, message, message_size, next_step, next_step_size);
         return;
     }
     if (request->outcome == OUTCOME_SNI_MISMATCH)

@@ -39,6 +39,7 @@ struct request {
     bool has_no_body;  /* the refusal of one, as to HEAD */
     bool via_failed;   /* `via` is to blame for the outcome */
     bool admitted;     /* from handing the allow to the audit log until the close record */
+    bool no_address;   /* with OUTCOME_DNS_NXDOMAIN: the name is there, and has none */
     enum front front;  /* FRONT_COUNT: not known (yet) */
     uint32_t host_text_len;
     char *host_text;     /* what was asked for where it is no target, any bytes; or NULL */

@@ -40,6 +40,9 @@ enum step wake_resolve(struct session *s)
     switch (s->worker->answer->status) {
     case RESOLVE_OK:
         return STEP_VET;
+    case RESOLVE_NODATA:
+        s->request.no_address = true;
+        return refuse_dialled(s, OUTCOME_DNS_NXDOMAIN);
     case RESOLVE_NXDOMAIN:
         return refuse_dialled(s, OUTCOME_DNS_NXDOMAIN);
     case RESOLVE_FAILURE:

@@ -207,7 +207,7 @@ void via_blame(struct session *session, const char *why, int status)
     session->request.via_tls = NULL;
 }
 
-static const char *what_happened(enum outcome outcome)
+static const char *what_happened(const struct request *request)
 {
     static const char *const phrases[OUTCOME_COUNT] = {
         [OUTCOME_LOOP] = "is this gateway itself",
@@ -218,7 +218,10 @@ static const char *what_happened(enum outcome outcome)
         [OUTCOME_CONNECT_UNREACHABLE] = "is unreachable",
         [OUTCOME_CONNECT_TIMEOUT] = "did not answer in time",
     };
-    return phrases[outcome] != NULL ? phrases[outcome] : "cannot be used";
+    const char *phrase = phrases[request->outcome];
+    if (request->no_address && request->outcome == OUTCOME_DNS_NXDOMAIN)
+        phrase = "has a name without an address";
+    return phrase != NULL ? phrase : "cannot be used";
 }
 
 bool via_texts(const struct request *request, char *message, size_t message_size, char *next_step,
@@ -227,7 +230,7 @@ bool via_texts(const struct request *request, char *message, size_t message_size
     char target[TARGET_TEXT_MAX];
     if (!request->via_failed)
         return false;
-    const char *why = request->via_why != NULL ? request->via_why : what_happened(request->outcome);
+    const char *why = request->via_why != NULL ? request->via_why : what_happened(request);
     target_format(target, &request->target);
     if (request->via_status != 0)
         snprintf(message, message_size,

@@ -377,7 +377,10 @@ class Connecting(DnsCase):
         for host, reason in reasons.items():
             with self.subTest(host=host):
                 self.refused(f"{host}.test", silent, reason)
-                self.assertEqual(self.gw.decision(f"{host}.test")["reason"], reason)
+                record = self.gw.decision(f"{host}.test")
+                self.assertEqual(record["reason"], reason)
+                self.assertEqual("does not exist" in record["message"], host == "nx", record["message"])
+                self.assertEqual("exists but has no address" in record["message"], host == "nodata", record["message"])
         with urllib.request.urlopen(f"http://127.0.0.1:{self.gw.port('admin')}/metrics", timeout=20) as answer:
             metrics = answer.read().decode()
         for reason in set(reasons.values()):

@@ -173,7 +173,7 @@ static void test_nothing_there(void **state)
     assert_int_equal(read_as("good.test", 4), ANSWER_NONE);
 
     message_start(&message, 1, RCODE_NXDOMAIN, "good.test", TYPE_A);
-    assert_int_equal(read_as("good.test", 4), ANSWER_NONE);
+    assert_int_equal(read_as("good.test", 4), ANSWER_NO_NAME);
     assert_int_equal(answer.count, 0);
 }
 
@@ -184,7 +184,7 @@ static void test_every_other_code_is_a_failure(void **state)
         message_start(&message, 1, rcode, "good.test", TYPE_A);
         put_addr(&message, "good.test", 300, "192.0.2.1");
         assert_int_equal(read_as("good.test", 4),
-                         rcode == RCODE_NXDOMAIN ? ANSWER_NONE : ANSWER_FAILURE);
+                         rcode == RCODE_NXDOMAIN ? ANSWER_NO_NAME : ANSWER_FAILURE);
         assert_int_equal(answer.count, 0);
     }
 }

@@ -229,7 +229,7 @@ static void test_an_answer_is_understood(void **state)
     assert_int_equal(read.status, ANSWER_NONE);
     len = query_refuse(answer, &query, QUERY_NO_NAME);
     answer_read(&read, answer, len, &query.name, 6);
-    assert_int_equal(read.status, ANSWER_NONE);
+    assert_int_equal(read.status, ANSWER_NO_NAME);
 }
 
 static void assert_reverse(const char *name, const char *addr)

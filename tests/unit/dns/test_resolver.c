@@ -328,7 +328,9 @@ static void test_codes(void **state)
     server.script = script_codes;
     create_resolver(usual_config);
     assert_int_equal(resolve_codes(RCODE_NXDOMAIN, RCODE_NXDOMAIN), RESOLVE_NXDOMAIN);
-    assert_int_equal(resolve_codes(RCODE_OK, RCODE_OK), RESOLVE_NXDOMAIN);
+    assert_int_equal(resolve_codes(RCODE_OK, RCODE_OK), RESOLVE_NODATA);
+    assert_int_equal(resolve_codes(RCODE_OK, RCODE_NXDOMAIN), RESOLVE_NODATA);
+    assert_int_equal(resolve_codes(RCODE_NXDOMAIN, RCODE_OK), RESOLVE_NODATA);
     assert_int_equal(resolve_codes(RCODE_SERVFAIL, RCODE_SERVFAIL), RESOLVE_FAILURE);
     assert_int_equal(resolve_codes(RCODE_REFUSED, RCODE_REFUSED), RESOLVE_FAILURE);
     assert_int_equal(resolve_codes(9, 9), RESOLVE_FAILURE);
