@@ -384,6 +384,8 @@ static enum proto_result read_head(struct session *session)
     case HTTP_REFUSED:
         session_begin_request(session, FRONT_HTTP);
         http->parsed = false;
+        if (fault.asked.p != NULL)
+            request_set_host_text(&session->request, fault.asked, 0);
         return session_refuse_request(
             session, fault.status == 501 ? OUTCOME_UNSUPPORTED : OUTCOME_BAD_REQUEST, fault.status,
             fault.why);

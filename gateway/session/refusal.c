@@ -10,6 +10,35 @@
 
 enum { TEXT_MAX = 1024 };
 
+enum { ASKED_MAX = 100, ESCAPED = sizeof("\\x00") - 1 };
+
+/* What was asked for, printable and in quotes, "" where that is not known. What may be credentials
+ * or the query of a URL is left out. */
+static const char *quote_asked(const struct request *request, char out[ESCAPED * ASKED_MAX + 8])
+{
+    static const char hex[] = "0123456789abcdef";
+    const char *asked = request->host_text;
+    size_t size = asked != NULL ? request->host_text_len : 0, len = 0;
+    if (size == 0 || memchr(asked, '@', size) != NULL)
+        return "";
+    for (size_t i = 0; i < size; i++)
+        if (asked[i] == '?' || asked[i] == '#')
+            size = i;
+    out[len++] = '"';
+    for (size_t i = 0; i < size && i < ASKED_MAX; i++) {
+        const unsigned char byte = (unsigned char)asked[i];
+        if (byte > ' ' && byte <= '~' && byte != '"' && byte != '\\') {
+            out[len++] = (char)byte;
+            continue;
+        }
+        const char escaped[ESCAPED] = {'\\', 'x', hex[byte >> 4], hex[byte & 15]};
+        memcpy(out + len, escaped, ESCAPED);
+        len += ESCAPED;
+    }
+    memcpy(out + len, size > ASKED_MAX ? "...\"" : "\"", size > ASKED_MAX ? 5 : 2);
+    return out;
+}
+
 static void malformed_texts(const struct request *request, char *message, size_t message_size,
                             char *next_step, size_t next_step_size)
 {
@@ -18,7 +47,10 @@ static void malformed_texts(const struct request *request, char *message, size_t
                        : request->outcome == OUTCOME_BAD_RESPONSE ? "unusable response"
                        : request->outcome == OUTCOME_TIMEOUT      ? "too slow"
                                                                   : "malformed request";
-    TEXT_JOIN(message, message_size, what, ": ", request->why);
+    char quoted[ESCAPED * ASKED_MAX + 8];
+    const char *asked = quote_asked(request, quoted);
+    TEXT_JOIN(message, message_size, what, ": ", request->why, asked[0] != '\0' ? ": " : NULL,
+              asked);
     TEXT_JOIN(next_step, next_step_size,
               server ? "The fault is at the server; try again later" : "Correct the request");
 }

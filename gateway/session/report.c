@@ -69,7 +69,10 @@ static struct event_request describe(const struct session *session)
         .method = str_of(request->method),
         .path = str_of(request->path),
         .target = request->has_target ? &request->target : NULL,
-        .host_text = {request->host_text, request->host_text_len},
+        /* SOCKS5 has a field for nothing else; of HTTP the message says it. */
+        .host_text = request->front == FRONT_SOCKS5
+                         ? (struct str){request->host_text, request->host_text_len}
+                         : STR_NULL,
         .port_text = request->port_text,
     };
 }

@@ -64,13 +64,20 @@ struct facts {
 
 static bool refuse(struct http_fault *fault, int status, const char *why)
 {
-    *fault = (struct http_fault){status, why};
+    *fault = (struct http_fault){.status = status, .why = why};
     return false;
 }
 
 static bool malformed(struct http_fault *fault, const char *why)
 {
     return refuse(fault, 400, why);
+}
+
+static bool no_target(struct http_fault *fault, struct str asked, const char *why)
+{
+    malformed(fault, why);
+    fault->asked = asked;
+    return false;
 }
 
 static const struct known_field *known_field(struct str name)
@@ -293,7 +300,7 @@ static bool read_absolute(struct http_request *out, struct facts *facts, struct 
     const char *why = NULL;
     facts->authority = (struct str){rest.p, end};
     if (!target_parse_default(&out->to, facts->authority, out->https ? 443 : 80, &why))
-        return malformed(fault, why);
+        return no_target(fault, facts->authority, why);
     out->form = HTTP_ABSOLUTE_FORM;
     out->target_is_set = true;
     out->path = str_from(rest, end);
@@ -318,7 +325,7 @@ static bool read_target(struct http_request *out, struct facts *facts, struct ht
         out->form = HTTP_AUTHORITY_FORM;
         facts->authority = out->target;
         out->target_is_set = target_parse(&out->to, out->target, &why);
-        return out->target_is_set || malformed(fault, why);
+        return out->target_is_set || no_target(fault, out->target, why);
     }
     if (str_eq(out->target, STR("*"))) {
         out->form = HTTP_ASTERISK_FORM;

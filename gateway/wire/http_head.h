@@ -49,8 +49,9 @@ enum http_body { HTTP_BODY_NONE, HTTP_BODY_LENGTH, HTTP_BODY_CHUNKED, HTTP_BODY_
 enum http_result { HTTP_PARSED, HTTP_MORE, HTTP_REFUSED };
 
 struct http_fault {
-    int status;      /* 400, 414, 431, 505; 502 for responses */
-    const char *why; /* a fixed phrase that never quotes the input */
+    int status;       /* 400, 414, 431, 505; 502 for responses */
+    const char *why;  /* a fixed phrase that never quotes the input */
+    struct str asked; /* what is no target, as it came; p == NULL: another fault */
 };
 
 struct http_request {

@@ -36,7 +36,7 @@ enum { VERSION_LEN = sizeof("HTTP/1.1") - 1 };
 
 static bool refuse(struct http_fault *fault, int status, const char *why)
 {
-    *fault = (struct http_fault){status, why};
+    *fault = (struct http_fault){.status = status, .why = why};
     return false;
 }
 

@@ -1,6 +1,7 @@
 """HTTP/1.1 through the gateway: framing, forwarding, refusals (area gateway-http)."""
 
 import hashlib
+import json
 import os
 import select
 import signal
@@ -833,6 +834,28 @@ class Tunnels(HttpCase):
                     getattr(client, how)(f"CONNECT {target} HTTP/1.1\r\nHost: good.test\r\n\r\n")
                     self.assertEqual(client.response("CONNECT").status, 400)
         self.assertEqual(names.questions, [])
+
+    def test_what_is_no_target_is_told_without_what_may_be_secret(self):
+        gw = self.gateway(allow=["good.test"])
+        long = "a" * 150
+        rows = (("CONNECT 127.1:443", '"127.1:443"'), ("CONNECT 0x7f.1:443", '"0x7f.1:443"'), ("CONNECT good.test", '"good.test"'),
+                ("CONNECT good.test:443/x?key=SECRET", '"good.test:443/x"'), ("CONNECT good.test:443#SECRET", None),
+                ("CONNECT a\udc80b.test:443", None), ("CONNECT a%41.test:443", '"a%41.test:443"'),
+                (f"CONNECT {long}:443", f'"{long[:100]}..."'), ("CONNECT SECRET:SECRET@good.test:443", None),
+                ("CONNECT http://u:SECRET@good.test/?a@SECRET", None), ("GET http://127.1/p?key=SECRET", '"127.1"'),
+                ("GET http://me:SECRET@2130706433/", None), ("GET http://[::1/SECRET", '"[::1"'))
+        for count, (line, quoted) in enumerate(rows, 1):
+            with self.subTest(line=line):
+                with gw.client() as client:
+                    client.send(line.encode("utf-8", "surrogateescape") + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+                    answer = client.response(line.split()[0])
+                record = gw.wait_for_record(lambda entry: entry["kind"] == "decision", count)
+                message = record["message"]
+                self.assertEqual((answer.status, record["reason"], record["host"]), (400, "bad-request", None))
+                self.assertEqual(message, json.loads(answer.body)["message"])
+                self.assertNotIn("SECRET", json.dumps(record) + str(answer.body))
+                self.assertEqual('"' in message, quoted is not None, message)
+                self.assertTrue(quoted is None or message.endswith(": " + quoted), message)
 
     def test_H42_an_allowed_host_is_allowed_on_80_and_443_or_where_it_says(self):
         good = self.upstream(name="good.test")

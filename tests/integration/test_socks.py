@@ -36,6 +36,7 @@ class Socks(SocksCase):
         # Each has its record, and the name in it is escaped: the file is still one object a line.
         records = [gw.wait_for_record(lambda entry: entry["kind"] == "decision", number) for number in range(1, 9)]
         self.assertEqual({(entry["verdict"], entry["reason"]) for entry in records}, {("deny", "bad-request")})
+        self.assertTrue(records[0]["message"].endswith(': "evil.test\\x00.good.test"'), records[0]["message"])
 
     def test_S02_exactly_ldh_underscore_and_dot_are_in_names(self):
         names = self.name_server({})

@@ -45,7 +45,7 @@ static enum http_result parse_request_max(struct str bytes, size_t max)
 
 static void taken(const char *head)
 {
-    fault = (struct http_fault){0, ""};
+    fault = (struct http_fault){.why = ""};
     if (parse_request_max(str_of(head), MAX) != HTTP_PARSED)
         fail_msg("refused (%s): %s", fault.why, head);
     assert_int_equal(request.size, strlen(head));
