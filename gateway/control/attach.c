@@ -21,27 +21,33 @@ static const double pause_s = 1;
 
 /* ---- attaching ---- */
 
-static bool has_equal_lists(const struct launch *launch, const struct launch *other)
+/* What narrows the sandbox, or will when the update is over, if that can be another's, too. */
+static struct policy *policy_to_share(const struct launch *launch)
 {
-    return other != launch && other->state == LAUNCH_ATTACHED && other->shares &&
-           memcmp(other->lists, launch->lists, sizeof(launch->lists)) == 0;
+    if (!launch->shares)
+        return NULL;
+    return launch->state == LAUNCH_ATTACHED   ? launch->narrowed
+           : launch->state == LAUNCH_UPDATING ? launch->next_narrowed
+                                              : NULL;
 }
 
 struct policy *launch_share(struct launch *launch, struct policy *narrowing)
 {
     const struct launch *other;
     struct json lists = {0};
-    if (launch->private || narrowing == NULL)
+    launch->shares = !launch->private && narrowing != NULL;
+    if (!launch->shares)
         return narrowing;
     terms_write(&lists, narrowing);
     digest_make(launch->lists, (struct str){lists.data, lists.len});
     json_free(&lists);
-    launch->shares = true;
-    TAILQ_FOREACH(other, &launch->server->attached, link)
-        if (has_equal_lists(launch, other)) {
+    TAILQ_FOREACH(other, &launch->server->attached, link) {
+        struct policy *policy = other != launch ? policy_to_share(other) : NULL;
+        if (policy != NULL && memcmp(other->lists, launch->lists, sizeof(launch->lists)) == 0) {
             policy_free(narrowing);
-            return policy_share(other->narrowed);
+            return policy_share(policy);
         }
+    }
     return narrowing;
 }
 
@@ -198,12 +204,11 @@ static bool update(struct launch *launch, const struct attach_message *message)
     if (result != 0)
         return reject(launch, message->serial, err.text);
     launch->serial = message->serial;
-    launch->next_narrowed = narrowing;
-    launch->shares = false;
+    launch->next_narrowed = launch_share(launch, narrowing);
     launch->updates_left = 1;
     launch->state = LAUNCH_UPDATING;
     launch_watch(launch);
-    sandbox_update(launch->sandbox, narrowing, on_updated, launch);
+    sandbox_update(launch->sandbox, launch->next_narrowed, on_updated, launch);
     launch->updates_left += launch_tell_update(launch, message->network);
     return true;
 }

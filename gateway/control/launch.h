@@ -61,8 +61,8 @@ struct launch {
     int64_t attached_ms;
     struct policy *narrowed; /* what narrows it, its sandbox's while that is attached and no update
                                 is under way; NULL: nothing */
-    uint8_t lists[DIGEST_LEN];    /* of `narrowed` */
-    bool shares;                  /* it has that: no update has come yet */
+    uint8_t lists[DIGEST_LEN];    /* of `narrowed`, or of `next_narrowed` while that is under way */
+    bool shares;                  /* it has lists, and others may have the policy made of them */
     struct policy *next_narrowed; /* by the update under way, */
     int64_t serial;               /* which has this number, */
     unsigned updates_left;        /* and how many processes have not taken it up */

@@ -147,6 +147,33 @@ class Attaching(AttachCase):
             self.assertEqual(launcher.connect(denied.authority)[1].status, 403)
             self.assertEqual(launcher.read()["rule"], None if launcher is launchers[0] else "settings:deniedDomains[0]")
 
+    def test_updates_to_equal_lists_are_each_sandboxes_own(self):
+        """All at once, as whoever runs a fleet sends them; and back, one by one, with some that end meanwhile."""
+        self.lab()
+        lists = [{"allowedDomains": ["good.test"], "deniedDomains": ["other.test"]}, {"allowedDomains": ["other.test"], "deniedDomains": ["good.test"]}]
+        launchers = [self.launcher() for _ in range(12)]
+        for number, launcher in enumerate(launchers):
+            launcher.attach(f"box-{number}", network=lists[0])
+        for serial, network in enumerate((lists[1], lists[1], lists[0], lists[1]), 1):
+            for launcher in launchers:
+                launcher.send({"type": "update", "serial": serial, "network": network})
+            gone = launchers.pop()
+            gone.close()
+            for launcher in launchers:
+                answer = launcher.read()
+                self.assertEqual((answer["type"], answer["serial"]), ("updated", serial), answer)
+            for launcher in launchers[:3]:
+                reached, denied = (self.good, self.other) if network == lists[0] else (self.other, self.good)
+                self.assertEqual(launcher.connect(reached.authority)[1].status, 200)
+                self.assertEqual(launcher.connect(denied.authority)[1].status, 403)
+                self.assertEqual(launcher.read()["rule"], "settings:deniedDomains[0]")
+        late = self.launcher()
+        late.attach("late", network=lists[1])
+        for launcher in (*launchers[1:], late):
+            launchers[0].close()
+            self.assertEqual(launcher.connect(self.other.authority)[1].status, 200)
+            self.assertEqual(launcher.connect(self.good.authority)[1].status, 403)
+
     def test_N22_each_of_many_updates_is_in_force_when_it_is_answered(self):
         self.lab()
         launcher, bystander = self.launcher(), self.launcher()
