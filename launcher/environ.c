@@ -204,6 +204,19 @@ static void add_java(struct env *env, bool inside)
     }
 }
 
+/* JVMs do not look at TMPDIR, and /tmp, where they go, is seldom writable inside. A user's own
+ * choice is kept. In quotes that the JVM takes off. */
+static void add_java_tmpdir(struct env *env, const char *tmpdir)
+{
+    const char *given = find(env, "JAVA_TOOL_OPTIONS");
+    if (strcmp(tmpdir, "/tmp") == 0 || strchr(tmpdir, '\'') != NULL ||
+        (given != NULL && strstr(given, "java.io.tmpdir") != NULL))
+        return;
+    const char *quote = strpbrk(tmpdir, " \t\n\"") != NULL ? "'" : "";
+    autofree char *option = must_format("-Djava.io.tmpdir=%s%s%s", quote, tmpdir, quote);
+    add_options(env, "JAVA_TOOL_OPTIONS", option);
+}
+
 /* One word of a shell command. `percent`: ssh, too, looks for its signs in it. */
 static char *shell_quote(const char *text, bool percent)
 {
@@ -263,6 +276,18 @@ static void add_safe_directories(struct env *env, const struct settings_list *li
     set(env, "GIT_CONFIG_COUNT", text);
 }
 
+static void add_proxies(struct env *env, const struct settings *settings,
+                        const struct environ_options *options)
+{
+    for (size_t i = 0; i < sizeof(proxies) / sizeof(proxies[0]); i++)
+        set(env, proxies[i].name, proxies[i].value);
+    bool inside = loopback_is_inside(settings);
+    set(env, "NO_PROXY", inside ? loopback_names : "");
+    set(env, "no_proxy", inside ? loopback_names : "");
+    add_java(env, inside);
+    add_git_ssh(env, options->connect_prog);
+}
+
 char **environ_build(char *const *from, const struct settings *settings,
                      const struct environ_options *options)
 {
@@ -281,16 +306,10 @@ char **environ_build(char *const *from, const struct settings *settings,
         set(&env, "SRT_EGRESS_SOCKET", ATTACH_SOCKET);
         add_git_ssh(&env, options->connect_prog);
     }
-    if (!options->proxy)
-        return env.items;
-
-    for (size_t i = 0; i < sizeof(proxies) / sizeof(proxies[0]); i++)
-        set(&env, proxies[i].name, proxies[i].value);
-    bool inside = loopback_is_inside(settings);
-    set(&env, "NO_PROXY", inside ? loopback_names : "");
-    set(&env, "no_proxy", inside ? loopback_names : "");
-    add_java(&env, inside);
-    add_git_ssh(&env, options->connect_prog);
+    if (options->proxy)
+        add_proxies(&env, settings, options);
+    if (options->tmpdir != NULL)
+        add_java_tmpdir(&env, options->tmpdir);
     return env.items;
 }
 

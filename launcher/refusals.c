@@ -164,6 +164,9 @@ static void syscall_refused(struct violations *violations, const struct warden_r
                    "socket's path in network.allowUnixSockets"
         : nested ? "run the program without a sandbox of its own, or ask the user for "
                    "allowNestedUserNamespaces"
+        : strcmp(report->operation, "ptrace") == 0 ? "debug what is started for that (gdb, strace "
+                                                     "PROGRAM); a sanitizer's search for leaks "
+                                                     "is left out with ASAN_OPTIONS=detect_leaks=0"
         : strcmp(report->operation, "socket") == 0
             ? "use TCP by name through the proxy that HTTP_PROXY and ALL_PROXY name"
             : "do without it, or ask the user to run this outside the sandbox";

@@ -153,6 +153,24 @@ class Work(Launch):
             "cat all/g all/lib/f; git -C all status --short; git -C app worktree remove ../fix; git -C app gc -q; git -C app fsck", env=env)
         self.assertEqual(out, "3\n1\n")
 
+    def test_java_has_temporary_files(self):
+        """A JVM goes to /tmp, whatever TMPDIR is; that is not writable."""
+        self.need("java", "javac")
+        self.write("Temp.java", "import java.nio.file.*; public class Temp { public static void main(String[] a) throws Exception {"
+                                " System.out.println(Files.createTempFile(\"a\", \"b\").getParent()); } }")
+        out = self.work_in("java -XX:-UsePerfData Temp.java; echo $TMPDIR")
+        self.assertEqual(len(set(out.split())), 1, out)
+
+    def test_a_sanitized_program_is_told_how_to_go_without_the_search_for_leaks(self):
+        self.need("gcc")
+        self.write("a.c", "int main(void) { return 0; }\n")
+        build = "gcc -fsanitize=address a.c -o a"
+        env = {key: value for key, value in self.environment().items() if "SAN_OPTIONS" not in key}
+        result = self.run_in("/bin/sh", "-c", f"{build} && ./a", env=env)
+        if result.returncode != 0:
+            self.assertIn("ASAN_OPTIONS=detect_leaks=0", result.stderr)
+        self.work_in(f"{build} && ASAN_OPTIONS=detect_leaks=0 ./a", env=env)
+
     def test_a_venv_with_pip(self):
         if subprocess.run(["/usr/bin/python3", "-c", "import ensurepip"], capture_output=True).returncode != 0:
             self.skipTest("python3 here makes no environments with pip")

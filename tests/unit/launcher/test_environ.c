@@ -112,6 +112,31 @@ static void test_what_tools_have_of_their_own_does_not_beat_it(void **state)
                      value_of("GRADLE_OPTS"));
 }
 
+static void test_java_hears_of_the_temporary_directory(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *given, *tmpdir, *options;
+    } rows[] = {
+        {"A=1", "/dev/shm/tmp", "-Djava.io.tmpdir=/dev/shm/tmp"},
+        {"JAVA_TOOL_OPTIONS=-Dmine=1", "/w/t", "-Dmine=1 -Djava.io.tmpdir=/w/t"},
+        {"JAVA_TOOL_OPTIONS=-Djava.io.tmpdir=/mine", "/w/t", "-Djava.io.tmpdir=/mine"},
+        {"A=1", "/w/my files", "-Djava.io.tmpdir='/w/my files'"},
+        {"A=1", "/tmp", NULL},
+        {"A=1", "/w/it's", NULL},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        build(ENV(rows[i].given), NULL, (struct environ_options){.tmpdir = rows[i].tmpdir});
+        if (rows[i].options != NULL)
+            assert_string_equal(value_of("JAVA_TOOL_OPTIONS"), rows[i].options);
+        else
+            assert_null(value_of("JAVA_TOOL_OPTIONS"));
+    }
+    build(ENV("A=1"), NULL, (struct environ_options){.tmpdir = "/w/t", .proxy = true});
+    assert_non_null(strstr(value_of("JAVA_TOOL_OPTIONS"), " -Djava.io.tmpdir=/w/t"));
+    assert_non_null(strstr(value_of("JAVA_TOOL_OPTIONS"), "-Dhttp.proxyHost=127.0.0.1 "));
+}
+
 static void test_allowed_loopback_goes_through_the_gateway(void **state)
 {
     (void)state;
@@ -202,6 +227,7 @@ int main(void)
         cmocka_unit_test(test_a_socket_has_a_variable_of_its_own),
         cmocka_unit_test(test_proxies_of_the_host_never_stay),
         cmocka_unit_test(test_what_tools_have_of_their_own_does_not_beat_it),
+        cmocka_unit_test(test_java_hears_of_the_temporary_directory),
         cmocka_unit_test(test_allowed_loopback_goes_through_the_gateway),
         cmocka_unit_test(test_denied_and_allowed_names),
         cmocka_unit_test(test_values_of_the_user_are_extended_or_kept),
