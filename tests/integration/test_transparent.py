@@ -445,6 +445,15 @@ for host in ('192.0.2.1', '8.8.8.8', look_up('good.test'), '2001:db8::1'):
 """)
         self.assertEqual(done.out, "refused\n" * 4)
 
+    def test_connections_that_have_ended_are_forgotten(self):
+        """So that a sandbox can make as many as it likes, one after the other."""
+        self.lab()
+        name = "/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_time_wait"
+        self.assertEqual(self.inside(f"print(open('{name}').read())").out, "1\n\n")
+        if os.path.exists(name):
+            with open(name, encoding="ascii") as file:
+                self.assertNotEqual(file.read(), "1\n", "that was the host's")
+
     def test_nobody_inside_can_change_the_rules(self):
         for nested in (False, True):
             with self.subTest(nested=nested):
