@@ -116,9 +116,10 @@ const struct syscalls_row syscalls_rows[] = {
              "a datagram pair can send to any Unix socket"),
     /* A pair of packets in order is connected for ever, too (unix_seqpacket_sendmsg() ignores the
      * name). One that is closed on exec is what Rust's library makes for a process that it starts:
-     * without it cargo runs nothing. For others only a sandbox inside has a use. */
+     * without it cargo runs nothing. Others are for who may have Unix sockets (Chromium's processes
+     * among themselves) and for a sandbox inside. */
     ARG_BITS("socketpair", 1, 0xf | SOCK_CLOEXEC, SOCK_SEQPACKET, EPERM,
-             SYSCALLS_UNIX_SOCKETS | SYSCALLS_NESTED_USERNS,
+             SYSCALLS_UNIX_SOCKETS | SYSCALLS_NAMED_SOCKETS | SYSCALLS_NESTED_USERNS,
              "only stream pairs are handed on to other programs"),
     ARG_BITS("socket", 1, 0xf, SOCK_PACKET, EPERM, 0, "packets are made by the kernel"),
 
