@@ -79,6 +79,16 @@ class Docs(LaunchCase):
                 self.assertEqual(defaults, ["" if default == "-" else default])
         self.assertGreater(len(options.splitlines()), 60)
 
+    def test_every_file_of_the_large_folders_has_its_place(self):
+        page = self.read("docs", "architecture.md")
+        for folder in ("launcher", "gateway/session", "gateway/control"):
+            table = page.split(f"What is where in `{folder}/`")[1].split("\n\n")[1]
+            named = set(re.findall(r"`([a-z0-9_]+)`", table))
+            there = {ending: {name[:-2] for name in os.listdir(os.path.join(ROOT, folder)) if name.endswith(ending)} for ending in (".c", ".h")}
+            with self.subTest(folder=folder):
+                self.assertLessEqual(there[".c"], named)
+                self.assertLessEqual(named, there[".c"] | there[".h"])
+
     def test_files_that_documents_name_exist(self):
         for document in ("README.md", os.path.join("docs", "architecture.md"), os.path.join("docs", "testing.md")):
             for path in re.findall(r"`((?:dns|config|filters|gateway|launcher|tests|include|docs|packaging|\.ci)/[\w./-]+)`",
