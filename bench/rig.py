@@ -1,5 +1,6 @@
 """What bench/run and bench/compare share: processes whose CPU time and memory are read, the load, the gateway."""
 import atexit
+import contextlib
 import ctypes
 import fcntl
 import json
@@ -137,13 +138,14 @@ CONGESTION = pathlib.Path("/proc/sys/net/ipv4/tcp_congestion_control")
 
 def own_network():
     """Moves the bench, and all that it starts from now on, into a network of its own where every socket has the reno
-    congestion control, whoever made it: the system's choice may be bbr, which paces even loopback. Without root the
-    machine's stays, and each figure says so (`congestion`)."""
+    congestion control, whoever made it: the system's choice may be bbr, which paces even loopback. Without the right to,
+    the machine's stays, and each figure says so (`congestion`)."""
     if ctypes.CDLL(None).unshare(CLONE_NEWNET) != 0:
         return
     with socket.socket() as any_socket:
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP))
-    CONGESTION.write_text("reno")
+    with contextlib.suppress(OSError):  # where /proc/sys is read only
+        CONGESTION.write_text("reno")
 
 
 class Quota:
@@ -196,7 +198,8 @@ class Heap:
 
 # What a relay may call, by the kernel's names. Every tracepoint takes a while to be switched on, so not all of them.
 CALLS = ("accept4", "close", "connect", "epoll_ctl", "epoll_wait", "fcntl", "futex", "getrandom", "getsockname", "getsockopt",
-         "ioctl", "newfstatat", "pipe2", "read", "recvfrom", "sendto", "setsockopt", "shutdown", "socket", "splice", "write")
+         "ioctl", "newfstatat", "pipe2", "poll", "read", "recvfrom", "sendto", "setsockopt", "shutdown", "socket", "splice",
+         "write")
 COUNTED = ",".join(("raw_syscalls:sys_enter", *(f"syscalls:sys_enter_{name}" for name in CALLS)))
 
 
