@@ -2,9 +2,11 @@
 
 #include "launcher/gitplace.h"
 #include "launcher/paths.h"
+#include "srt/cleanup.h"
+#include "srt/must.h"
 
+#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 enum group { SHELL, DIRENV, GIT, GIT_CONFIG, EDITOR, AGENT, TOOLS, WORKFLOWS, GROUP_COUNT };
 
@@ -24,7 +26,8 @@ static const struct {
 };
 
 /* Each pattern is a run of path components; what lies below the last one is protected with it. `**`
- * stands for any number of components. Case does not count: some trees do not tell it apart. */
+ * stands for any number of components. In small letters, as case does not count: some trees do not
+ * tell it apart. */
 static const struct {
     const char *pattern;
     enum group group;
@@ -119,11 +122,79 @@ int protect_apply(struct protect *protect, const char *word, struct srt_err *err
         name);
 }
 
+/* ---- names that a tree takes for one another ---- */
+
+/* Where case does not count other characters do not either: what a case folding, as that of ext4,
+ * of f2fs and of a tmpfs, makes ASCII letters of, and what it leaves out (Unicode's CaseFolding.txt
+ * and Default_Ignorable_Code_Point). Sorted. */
+static const struct {
+    uint32_t first, last;
+    const char *letters;
+} foldings[] = {
+    {0xad, 0xad, ""},        {0xdf, 0xdf, "ss"},     {0x17f, 0x17f, "s"},
+    {0x34f, 0x34f, ""},      {0x61c, 0x61c, ""},     {0x115f, 0x1160, ""},
+    {0x17b4, 0x17b5, ""},    {0x180b, 0x180f, ""},   {0x1e9e, 0x1e9e, "ss"},
+    {0x200b, 0x200f, ""},    {0x202a, 0x202e, ""},   {0x2060, 0x206f, ""},
+    {0x212a, 0x212a, "k"},   {0x3164, 0x3164, ""},   {0xfb00, 0xfb00, "ff"},
+    {0xfb01, 0xfb01, "fi"},  {0xfb02, 0xfb02, "fl"}, {0xfb03, 0xfb03, "ffi"},
+    {0xfb04, 0xfb04, "ffl"}, {0xfb05, 0xfb06, "st"}, {0xfe00, 0xfe0f, ""},
+    {0xfeff, 0xfeff, ""},    {0xffa0, 0xffa0, ""},   {0xfff0, 0xfff8, ""},
+    {0x1bca0, 0x1bca3, ""},  {0x1d173, 0x1d17a, ""}, {0xe0000, 0xe0fff, ""},
+};
+
+/* How many bytes the character at `p` has, one where it is no UTF-8. */
+static size_t decode(const char *p, size_t len, uint32_t *code)
+{
+    unsigned char first = (unsigned char)p[0];
+    size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc0 ? 2 : 1;
+    *code = size == 1 ? first : first & (0xffu >> (size + 1));
+    for (size_t i = 1; i < size; i++) {
+        if (i == len || ((unsigned char)p[i] & 0xc0) != 0x80)
+            return *code = first, 1;
+        *code = *code << 6 | ((unsigned char)p[i] & 0x3f);
+    }
+    return size;
+}
+
+static const char *letters_of(uint32_t code)
+{
+    for (size_t i = 0; i < sizeof(foldings) / sizeof(foldings[0]); i++)
+        if (code >= foldings[i].first && code <= foldings[i].last)
+            return foldings[i].letters;
+    return NULL;
+}
+
+/* `len` bytes, in small letters; no longer than they were. Returns the end. */
+static char *fold(const char *text, size_t len, char *out)
+{
+    for (size_t at = 0, size; at < len; at += size) {
+        uint32_t code = (unsigned char)text[at];
+        size = code < 0x80 ? 1 : decode(text + at, len - at, &code);
+        const char *letters = size == 1 ? NULL : letters_of(code);
+        if (letters != NULL)
+            out = stpcpy(out, letters);
+        else if (size == 1)
+            *out++ = (char)(code >= 'A' && code <= 'Z' ? code - 'A' + 'a' : code);
+        else
+            out = mempcpy(out, text + at, size);
+    }
+    *out = '\0';
+    return out;
+}
+
+static char *folded(const char *text)
+{
+    char *out = must(malloc(strlen(text) + 1));
+    fold(text, strlen(text), out);
+    return out;
+}
+
+/* `name` is folded, as the patterns are. */
 static bool component_equal(const char *pattern, size_t pattern_len, const char *name, size_t len)
 {
     if (memchr(pattern, '*', pattern_len) != NULL)
         return path_component_match(pattern, pattern_len, name, len);
-    return pattern_len == len && strncasecmp(pattern, name, len) == 0;
+    return pattern_len == len && memcmp(pattern, name, len) == 0;
 }
 
 /* Whether the pattern matches from the component at `p` on; `*end` is where its last component
@@ -148,9 +219,26 @@ static bool matches_from(const char *pattern, const char *p, const char **end)
     return false;
 }
 
-/* Only a name that begins like some row is compared in full; all rows begin with a dot. */
-const char *protect_match(const struct protect *protect, const char *path, size_t root_len)
+/* All rows begin with a dot, before which there may be what a tree leaves out. */
+static bool may_match(const char *path)
 {
+    for (const char *p = path; (p = strchr(p, '/')) != NULL;) {
+        p++;
+        if (*p == '.' || ((unsigned char)*p & 0x80) != 0)
+            return true;
+    }
+    return false;
+}
+
+/* Only a name that begins like some row is compared in full. */
+const char *protect_match(const struct protect *protect, const char *given, size_t root_len)
+{
+    if (!may_match(given))
+        return NULL;
+    autofree char *path = must(malloc(strlen(given) + 1));
+    char *root_end = fold(given, root_len, path);
+    fold(given + root_len, strlen(given) - root_len, root_end);
+    root_len = (size_t)(root_end - path);
     for (const char *p = path; *p != '\0'; p += strcspn(p, "/")) {
         while (*p == '/')
             p++;
@@ -166,8 +254,9 @@ const char *protect_match(const struct protect *protect, const char *path, size_
     return NULL;
 }
 
-bool protect_begins(const struct protect *protect, const char *name)
+bool protect_begins(const struct protect *protect, const char *given)
 {
+    autofree char *name = folded(given);
     for (size_t i = 0; i < ROW_COUNT; i++) {
         size_t len = strcspn(rows[i].pattern, "/");
         if ((protect->groups & 1u << rows[i].group) != 0 && rows[i].pattern[len] == '/' &&
@@ -177,9 +266,10 @@ bool protect_begins(const struct protect *protect, const char *name)
     return false;
 }
 
-bool protect_next_below(const struct protect *protect, const char *name, size_t *row,
+bool protect_next_below(const struct protect *protect, const char *given, size_t *row,
                         const char **rest, const char **what)
 {
+    autofree char *name = folded(given);
     for (; *row < ROW_COUNT; (*row)++) {
         size_t len = strcspn(rows[*row].pattern, "/");
         if ((protect->groups & 1u << rows[*row].group) == 0 || rows[*row].pattern[len] != '/' ||
@@ -209,11 +299,12 @@ static bool leads_from(const char *pattern, const char *p)
     return true;
 }
 
-const char *protect_lead(const struct protect *protect, const char *path, bool link)
+const char *protect_lead(const struct protect *protect, const char *given, bool link)
 {
+    autofree char *path = folded(given);
     const char *name = strrchr(path, '/') + 1;
     if (!link)
-        return (protect->groups & 1u << GIT_CONFIG) != 0 && strcasecmp(name, ".git") == 0
+        return (protect->groups & 1u << GIT_CONFIG) != 0 && strcmp(name, ".git") == 0
                    ? groups[GIT_CONFIG].what
                    : NULL;
     for (const char *p = path; *p != '\0'; p += strcspn(p, "/")) {

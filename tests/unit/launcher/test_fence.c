@@ -1,5 +1,7 @@
 #include "launcher/fence.h"
 
+#include "srt/cleanup.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -177,6 +179,50 @@ static void test_a_protected_name_that_is_the_root_itself_was_meant(void **state
     assert_view(LINES("+w /w/.vscode"), "/w/.vscode/settings.json", "rw");
     assert_view(LINES("+w /w/.git"), "/w/.git/hooks/x", "r-");
     assert_view(LINES("+w /w", "+w /w/.vscode"), "/w/.vscode/settings.json", "r-");
+}
+
+/* What a tree that folds case takes for a protected name. */
+static void test_names_that_a_tree_takes_for_protected_ones(void **state)
+{
+    (void)state;
+    static const char *const names[] = {".GIT/Hooks/x",
+                                        ".git/hoo\u212as/x",
+                                        ".git/hook\u017f",
+                                        ".g\u200cit/hooks",
+                                        "\u200b.git/hooks",
+                                        ".git\ufeff/config",
+                                        ".con\ufb01g/git",
+                                        ".config/\ufb01sh",
+                                        ".ba\u017fhrc",
+                                        ".bash_pro\ufb01le",
+                                        ".huS\u212aY",
+                                        ".v\u017fcode",
+                                        ".CLAUDE/SETTINGS.JSON",
+                                        ".claude/Settings.local.JSON",
+                                        ".claude/\u017fkill\u017f",
+                                        ".bash\U000e0001rc",
+                                        ".mcp.j\u017fon",
+                                        ".GIT/BRANCHES/x",
+                                        ".SRT-NEW-1"};
+    static const char *const others[] = {
+        ".gitx/hooks", ".g\u00eft/hooks", ".git/hooks\u00e9", "git/hooks", ".bashrc\xff",
+        ".ba\xc5hrc",  "\u00e9.bashrc",   ".git/hoo\u0138s",  "x.bashrc",  ".ba\u00dfrc"};
+    struct protect protect = protect_default(false);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        autofree char *path = path_join("/w\u212a\u200b/d", names[i]);
+        if (protect_match(&protect, path, strlen("/w\u212a\u200b")) == NULL)
+            fail_msg("%s is not protected", names[i]);
+        assert_null(protect_match(&protect, path, strlen(path)));
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        autofree char *path = path_join("/w", others[i]);
+        if (protect_match(&protect, path, 2) != NULL)
+            fail_msg("%s is protected", others[i]);
+    }
+    assert_non_null(protect_lead(&protect, "/w/.g\u200cIT", false));
+    assert_non_null(protect_lead(&protect, "/w/.CON\ufb01G", true));
+    assert_true(protect_begins(&protect, ".\u200cgit"));
+    assert_false(protect_begins(&protect, ".g\u00efit"));
 }
 
 static void test_words_of_launch_protect(void **state)
@@ -396,6 +442,7 @@ int main(void)
         cmocka_unit_test(test_no_rule_above_a_path_is_passed_over),
         cmocka_unit_test(test_protected_names_hold_without_a_rule_of_their_own),
         cmocka_unit_test(test_a_protected_name_that_is_the_root_itself_was_meant),
+        cmocka_unit_test(test_names_that_a_tree_takes_for_protected_ones),
         cmocka_unit_test(test_words_of_launch_protect),
         cmocka_unit_test(test_the_setting_that_decided_is_named),
         cmocka_unit_test(test_new_repositories_get_what_git_makes),
