@@ -35,15 +35,17 @@ struct family {
     uint8_t address[16];
 };
 
-static const struct family families[] = {
-    {AF_INET, NFPROTO_IPV4, 32, 16, {127}, 1, {198, 18, 0, 1}},
-    {AF_INET6,
-     NFPROTO_IPV6,
-     128,
-     24,
-     {[15] = 1},
-     16,
-     {0xfd, 0x3c, 0x5e, 0x1a, 0x77, 0xd2, [12] = 198, 18, 0, 1}},
+enum { V4, V6, FAMILIES };
+
+static const struct family families[FAMILIES] = {
+    [V4] = {AF_INET, NFPROTO_IPV4, 32, 16, {127}, 1, {198, 18, 0, 1}},
+    [V6] = {AF_INET6,
+            NFPROTO_IPV6,
+            128,
+            24,
+            {[15] = 1},
+            16,
+            {0xfd, 0x3c, 0x5e, 0x1a, 0x77, 0xd2, [12] = 198, 18, 0, 1}},
 };
 
 /* ---- routes: every address is here ---- */
@@ -242,21 +244,18 @@ static void forget_soon(const struct inside *inside)
         (void)!write(timeout, "1", 1);
 }
 
-static int make_network(size_t family_count, struct srt_err *err)
+static int make_rules(bool has_v6, struct srt_err *err)
 {
-    struct netlink routes = {.len = 0}, rules = {.len = 0};
+    const size_t family_count = has_v6 ? FAMILIES : 1;
+    struct netlink rules = {.len = 0};
     struct srt_err why;
     put_batch(&rules, NFNL_MSG_BATCH_BEGIN);
     for (size_t i = 0; i < family_count; i++) {
-        put_address(&routes, &families[i]);
-        put_route(&routes, &families[i]);
         put_table(&rules, &families[i]);
         put_redirecting(&rules, &families[i]);
         put_leaving_alone(&rules, &families[i]);
     }
     put_batch(&rules, NFNL_MSG_BATCH_END);
-    if (netlink_send(&routes, NETLINK_ROUTE, "routes of --egress transparent", err) != 0)
-        return -1;
     if (netlink_send(&rules, NETLINK_NETFILTER, "nftables", &why) != 0)
         return srt_err_set(err,
                            "--egress transparent needs a kernel that redirects connections (%s); "
@@ -268,40 +267,61 @@ static int make_network(size_t family_count, struct srt_err *err)
 
 /* ---- the listeners ---- */
 
-/* For both families by one socket; where the kernel has no IPv6, for IPv4. */
-static int open_socket(int type, uint16_t port, size_t *family_count)
+static int bind_v4(int type, uint16_t port)
 {
+    const struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(port)};
+    autoclose int fd = socket(AF_INET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    return fd < 0 || bind(fd, (const struct sockaddr *)&any, sizeof(any)) != 0 ? -1 : steal_fd(&fd);
+}
+
+/* For both families. */
+static int bind_v6(int type, uint16_t port)
+{
+    const struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
     const int off = 0;
-    const struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
-    const struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
-    *family_count = 2;
     autoclose int fd = socket(AF_INET6, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0 && errno == EAFNOSUPPORT) {
-        *family_count = 1;
-        fd = socket(AF_INET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (fd < 0 || bind(fd, (const struct sockaddr *)&v4, sizeof(v4)) != 0)
-            return -1;
-    } else if (fd < 0 || setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) != 0 ||
-               bind(fd, (const struct sockaddr *)&v6, sizeof(v6)) != 0) {
-        return -1;
-    }
-    if (type == SOCK_STREAM && listen(fd, SOMAXCONN) != 0)
-        return -1;
-    return steal_fd(&fd);
+    return fd < 0 || setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) != 0 ||
+                   bind(fd, (const struct sockaddr *)&any, sizeof(any)) != 0
+               ? -1
+               : steal_fd(&fd);
+}
+
+static int open_socket(int type, uint16_t port, bool has_v6)
+{
+    autoclose int fd = has_v6 ? bind_v6(type, port) : bind_v4(type, port);
+    return fd < 0 || (type == SOCK_STREAM && listen(fd, SOMAXCONN) != 0) ? -1 : steal_fd(&fd);
+}
+
+static int make_routes(const struct family *family, struct srt_err *err)
+{
+    struct netlink routes = {.len = 0};
+    put_address(&routes, family);
+    put_route(&routes, family);
+    return netlink_send(&routes, NETLINK_ROUTE, "routes of --egress transparent", err);
+}
+
+/* Machines do without IPv6 in more than one way. */
+static bool make_v6(void)
+{
+    struct srt_err ignored;
+    autoclose int sock = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return sock >= 0 && make_routes(&families[V6], &ignored) == 0;
 }
 
 int transparent_open(void *nothing, const struct inside *inside, struct inside_gift *gift,
                      struct srt_err *err)
 {
     (void)nothing;
-    size_t family_count;
-    autoclose int redirected = open_socket(SOCK_STREAM, REDIRECT_PORT, &family_count);
-    autoclose int udp = open_socket(SOCK_DGRAM, DNS_PORT, &family_count);
-    autoclose int tcp = open_socket(SOCK_STREAM, DNS_PORT, &family_count);
+    if (make_routes(&families[V4], err) != 0)
+        return -1;
+    const bool has_v6 = make_v6();
+    autoclose int redirected = open_socket(SOCK_STREAM, REDIRECT_PORT, has_v6);
+    autoclose int udp = open_socket(SOCK_DGRAM, DNS_PORT, has_v6);
+    autoclose int tcp = open_socket(SOCK_STREAM, DNS_PORT, has_v6);
     if (redirected < 0 || udp < 0 || tcp < 0)
         return srt_err_set(err, "the listeners of --egress transparent cannot be opened: %s",
                            strerror(errno));
-    if (make_network(family_count, err) != 0)
+    if (make_rules(has_v6, err) != 0)
         return -1;
     forget_soon(inside);
     gift->fds[0] = steal_fd(&redirected);

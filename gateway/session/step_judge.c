@@ -9,6 +9,10 @@ enum step enter_judge(struct session *s)
 {
     struct request *request = &s->request;
     enum outcome identified = standing_adopt(s);
+    /* First of all, as every refusal is to name what was meant. In clear the name would have to be
+     * in the request's own words. */
+    const bool known =
+        request->front == FRONT_HTTP || naming_recall(s->door->sandbox, &request->target);
     s->client_fin = 0;
     if (s->worker->draining)
         return step_refuse(s, OUTCOME_DRAINING);
@@ -23,8 +27,7 @@ enum step enter_judge(struct session *s)
     if (!standing_has_chain(&s->identity, s->narrowing))
         return step_refuse(s, OUTCOME_NOT_ALLOWED);
     const struct chain chain = session_chain(s);
-    /* In clear the name would have to be in the request's own words. */
-    if (request->front != FRONT_HTTP && !naming_recall(s->door->sandbox, &request->target))
+    if (!known)
         return step_refuse(s, chain_refuse_stand_in(&chain, &request->target, &request->decision));
     const struct question question = standing_question(s);
     enum outcome outcome = chain_judge(&chain, &question, &request->decision);

@@ -184,7 +184,8 @@ print(look_up('localhost'), look_up(socket.gethostname()), look_up('a.localhost'
 
     def test_where_nobody_listens_on_loopback_nothing_answers(self):
         self.lab()
-        self.assertEqual(self.inside("print(socket.socket().connect_ex(('127.0.0.1', 8080)))").out, "111\n")
+        for host in ("127.0.0.1", "0.0.0.0"):
+            self.assertEqual(self.inside("print(socket.socket().connect_ex((sys.argv[1], 8080)))", host).out, "111\n")
 
     def test_addresses_of_ipv6_are_of_a_range_of_their_own(self):
         self.lab()
@@ -310,6 +311,23 @@ for host in ('127.0.0.1', '::1') * 20:
             self.assertIn("is an address that stood for a name which is not known here any more", done.out)
             self.assertIn("Look the name up again", done.out)
             self.assertEqual(self.gw.decision(host)["reason"], "address-denied")
+
+    def test_beyond_its_connections_a_sandbox_is_told_so(self):
+        server = self.upstream(name="good.test")
+        self.lab(server=server, gateway="max-sandbox-connections = 5")
+        done = self.inside("""
+address = look_up('good.test')
+kept = [dial(address, sys.argv[1]) for _ in range(5)]
+for sock in kept:
+    sock.sendall(b'x')
+    sock.recv(1)
+print(fetch(dial(address, sys.argv[1]), 'good.test')[:12])
+sock = dial(address, sys.argv[1])
+sock.sendall(b'\\x16')
+print(rest(sock))
+""", server.port)
+        self.assertEqual(done.out, "HTTP/1.1 429\nb'RESET'\n")
+        self.assertEqual(self.gw.decision("good.test", number=6)["reason"], "limit")
 
     def test_a_client_that_is_gone_before_it_is_told(self):
         self.lab()

@@ -138,6 +138,25 @@ static void only_listening_streams_are_adopted(void **state)
     listener_release(listener);
 }
 
+static void a_resolver_has_datagrams(void **state)
+{
+    (void)state;
+    static const int families[] = {AF_INET, AF_INET6};
+    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+        int fd = socket(families[i], SOCK_DGRAM, 0);
+        if (fd < 0) /* no IPv6 */
+            continue;
+        struct listener *listener = listener_adopt(fd, LISTENER_DNS_UDP, &err);
+        assert_non_null(listener);
+        assert_int_equal(listener_kind(listener), LISTENER_DNS_UDP);
+        listener_release(listener);
+    }
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(listen(fd, 1), 0);
+    assert_null(listener_adopt(fd, LISTENER_DNS_UDP, &err));
+    assert_null(listener_adopt(socket(AF_UNIX, SOCK_DGRAM, 0), LISTENER_DNS_UDP, &err));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -147,6 +166,7 @@ int main(void)
         cmocka_unit_test(a_file_is_not_replaced),
         cmocka_unit_test(anothers_path_is_left_alone_at_the_end),
         cmocka_unit_test(only_listening_streams_are_adopted),
+        cmocka_unit_test(a_resolver_has_datagrams),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }
