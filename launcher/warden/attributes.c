@@ -272,12 +272,15 @@ int64_t answer_setattr(struct call *call, const struct table_row *row, const uin
 {
     autoclose int object = -1;
     uint64_t attr[SETATTR_MAX / sizeof(uint64_t)];
+    struct ward_link link;
     size_t size = args[3];
     int result = size > sizeof(attr) ? -E2BIG : call_read_memory(call, args[2], attr, size);
     if (result == 0)
         result = take(call, row, args, &object);
     if (result != 0)
         return result;
-    return done(call, row, object,
-                (int)syscall(SYS_file_setattr, object, "", attr, size, AT_EMPTY_PATH));
+    /* By a name, since with none it does not take a descriptor that only stands for a place. */
+    return done(
+        call, row, object,
+        (int)syscall(SYS_file_setattr, AT_FDCWD, go_to(call, object, &link), attr, size, 0));
 }
