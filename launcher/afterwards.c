@@ -1,12 +1,12 @@
 #include "launcher/afterwards.h"
 
-#include "launcher/clock.h"
 #include "launcher/gitconfig.h"
 #include "launcher/gitindex.h"
 #include "launcher/rebase.h"
 #include "launcher/tree.h"
 #include "launcher/vet.h"
 #include "srt/cleanup.h"
+#include "srt/clock.h"
 #include "srt/must.h"
 
 #include <dirent.h>

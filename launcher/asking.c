@@ -1,6 +1,6 @@
 #include "launcher/asking.h"
 
-#include "launcher/clock.h"
+#include "srt/clock.h"
 #include "srt/must.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
 #include "launcher/egress.h"
 
-#include "launcher/clock.h"
 #include "launcher/remedy.h"
 #include "srt/attach.h"
 #include "srt/cleanup.h"
+#include "srt/clock.h"
 #include "srt/must.h"
 
 #include <arpa/inet.h>
@@ -346,8 +346,8 @@ int egress_attach_again(struct egress *egress, struct srt_err *err)
         return -1;
     struct egress_change *change;
     STAILQ_FOREACH(change, &egress->changes, link)
-    if (send_change(egress, change, err) != 0)
-        return -1;
+        if (send_change(egress, change, err) != 0)
+            return -1;
     return 0;
 }
 

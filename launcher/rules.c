@@ -1,10 +1,10 @@
 #include "launcher/rules.h"
 
 #include "launcher/cell.h"
-#include "launcher/clock.h"
 #include "launcher/rules_build.h"
 #include "launcher/tree.h"
 #include "srt/cleanup.h"
+#include "srt/clock.h"
 #include "srt/must.h"
 
 #include <dirent.h>

@@ -1,12 +1,12 @@
 #include "launcher/stage.h"
 
-#include "launcher/clock.h"
 #include "launcher/inside.h"
 #include "launcher/job.h"
 #include "launcher/landlock.h"
 #include "launcher/syscalls.h"
 #include "srt/attach.h"
 #include "srt/cleanup.h"
+#include "srt/clock.h"
 
 #include <arpa/inet.h>
 #include <assert.h>

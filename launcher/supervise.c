@@ -1,9 +1,9 @@
 #include "launcher/supervise.h"
 
-#include "launcher/clock.h"
 #include "launcher/refusals.h"
 #include "launcher/stage.h"
 #include "srt/cleanup.h"
+#include "srt/clock.h"
 #include "srt/must.h"
 
 #include <errno.h>

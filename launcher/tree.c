@@ -1,7 +1,7 @@
 #include "launcher/tree.h"
 
-#include "launcher/clock.h"
 #include "srt/cleanup.h"
+#include "srt/clock.h"
 #include "srt/must.h"
 
 #include <dirent.h>

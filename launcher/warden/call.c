@@ -1,9 +1,9 @@
 #include "launcher/warden/call.h"
 
-#include "launcher/clock.h"
 #include "launcher/warden/answers.h"
 #include "launcher/warden/held.h"
 #include "srt/cleanup.h"
+#include "srt/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>

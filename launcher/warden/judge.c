@@ -1,10 +1,10 @@
 #include "launcher/warden/judge.h"
 
-#include "launcher/clock.h"
 #include "launcher/tree.h"
 #include "launcher/warden/sockets.h"
 #include "launcher/warden/warden.h"
 #include "srt/cleanup.h"
+#include "srt/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>

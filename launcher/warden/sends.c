@@ -3,8 +3,8 @@
 #include "launcher/warden/sockets.h"
 #include "launcher/warden/waits.h"
 
-#include "launcher/clock.h"
 #include "srt/cleanup.h"
+#include "srt/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
