@@ -37,6 +37,19 @@ static char *cache_hint(const char *home, const char *path)
     return NULL;
 }
 
+/* The user's own configuration of git, and what git writes the next one into. */
+static char *gitconfig_hint(const char *home, const char *path)
+{
+    static const char *const names[] = {".gitconfig", ".gitconfig.lock", ".config/git/config",
+                                        ".config/git/config.lock"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(path_below(path, home), names[i]) == 0)
+            return must_copy("git -c KEY=VALUE sets it for one command, and with "
+                             "GIT_CONFIG_GLOBAL=$TMPDIR/gitconfig in the environment git config "
+                             "--global writes there; ask the user to make the change that stays");
+    return NULL;
+}
+
 /* Nobody is to be talked into opening the home directory for the sake of one file in it. */
 static char *home_hint(const char *home, const char *path)
 {
@@ -75,6 +88,9 @@ char *hints_for_write(const struct fence *fence, const char *home, const char *p
         return missing;
     if (home == NULL || home[0] != '/' || !path_within(path, home))
         return NULL;
-    char *cache = cache_hint(home, path);
-    return cache != NULL ? cache : home_hint(home, path);
+    char *(*const rows[])(const char *, const char *) = {gitconfig_hint, cache_hint, home_hint};
+    char *hint = NULL;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && hint == NULL; i++)
+        hint = rows[i](home, path);
+    return hint;
 }

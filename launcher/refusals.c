@@ -57,6 +57,10 @@ static const char *write_key(const char *entry)
                : "filesystem.allowWrite";
 }
 
+static const char config_entry[] = "protected: git configuration: "; /* then the key */
+
+#define ALLOW_GIT_CONFIG "{\"filesystem\": {\"allowGitConfig\": true}} in the settings"
+
 /* What does without a lasting change to the configuration of a repository. */
 static const char *config_hint(const char *entry)
 {
@@ -64,25 +68,25 @@ static const char *config_hint(const char *entry)
         const char *key, *hint;
     } rows[] = {
         {"remote.", "git fetch and git push take an address in place of a remote's name; ask the "
-                    "user to add a remote that stays, or for filesystem.allowGitConfig"},
-        {"user.", "for commits made here use git -c user.name=NAME -c user.email=ADDRESS; ask the "
-                  "user to set what stays, or for filesystem.allowGitConfig"},
+                    "user to add a remote that stays, or for " ALLOW_GIT_CONFIG},
+        {"user.", "for commits made here use git -c user.name=NAME -c user.email=ADDRESS, or set "
+                  "GIT_AUTHOR_NAME, GIT_AUTHOR_EMAIL, GIT_COMMITTER_NAME and GIT_COMMITTER_EMAIL; "
+                  "ask the user to set what stays, or for " ALLOW_GIT_CONFIG},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (begins(entry, rows[i].key))
             return rows[i].hint;
     return "git -c KEY=VALUE sets it for one command; ask the user to make the change that stays, "
-           "or for filesystem.allowGitConfig";
+           "or for " ALLOW_GIT_CONFIG;
 }
 
 static const char *write_hint(const char *entry)
 {
-    static const char config[] = "protected: git configuration: ";
-    if (begins(entry, config))
-        return config_hint(entry + sizeof(config) - 1);
+    if (begins(entry, config_entry))
+        return config_hint(entry + sizeof(config_entry) - 1);
     if (begins(entry, "protected: git") && strstr(entry, "config") != NULL)
-        return "git configuration runs programs outside; ask the user to make the change, or for "
-               "filesystem.allowGitConfig";
+        return "git configuration runs programs outside; ask the user to make the change, or "
+               "for " ALLOW_GIT_CONFIG;
     if (strcmp(entry, "protected: cannot be searched") == 0)
         return "nobody can tell which protected names are in there; make the directory readable, "
                "or "
@@ -107,8 +111,12 @@ static void file_refused(struct violations *violations, const struct fence *fenc
                          const struct warden_report *report, struct violation *violation)
 {
     bool read = strcmp(report->operation, "read") == 0;
+    const char *key =
+        begins(report->setting, config_entry) ? report->setting + sizeof(config_entry) - 1 : NULL;
     autofree char *message =
-        must_format("%s %s is not allowed in this sandbox", doing(report->operation), report->path);
+        must_format("%s%s%s %s is not allowed in this sandbox",
+                    key != NULL ? "setting " : doing(report->operation), key != NULL ? key : "",
+                    key != NULL ? " in" : "", report->path);
     violation->kind = "file";
     violation->path = report->path;
     bool credential = begins(report->setting, "credentials.files");

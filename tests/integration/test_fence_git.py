@@ -436,14 +436,22 @@ class Door(Git):
         """The hint of a refusal names what git does without a change that stays, and that works."""
         self.repository("up")
         self.repository("old")
-        result = self.run_in("/bin/sh", "-c", "cd old; for k in remote.o.url user.name core.pager; do git config $k x; done;"
+        result = self.run_in("/bin/sh", "-c", "cd old; for k in remote.o.url user.name core.pager; do git config $k x; done; git config --global user.name x;"
+                             "(export GIT_CONFIG_GLOBAL=$TMPDIR/gitconfig; git config --global user.name them && git config user.name);"
                              "unset GIT_AUTHOR_NAME; git fetch -q ../up master && git -c user.name=me -c user.email=m@x -c core.pager=cat commit -q --allow-empty -m m;"
                              "git push -q ../up HEAD:refs/heads/more && git log --format=%an -1",
                              options=("--violations", os.path.join(self.top, "v")))
-        self.assertEqual(self.assertRan(result).stdout, "me\n")
+        self.assertEqual(self.assertRan(result).stdout, "them\nme\n")
         with open(os.path.join(self.top, "v")) as file:
-            hints = [json.loads(line)["hint"] for line in file]
-        self.assertEqual([text in hint for text, hint in zip(("take an address", "git -c user.name=", "git -c KEY=VALUE"), hints)], [True] * 3, hints)
+            seen = [json.loads(line) for line in file]
+        setting = '{"filesystem": {"allowGitConfig": true}} in the settings'
+        for violation, key, ways in zip(seen, ("remote.o.url", "user.name", "core.pager", None),
+                                        (("take an address", setting), ("git -c user.name=", "GIT_AUTHOR_NAME", setting), ("git -c KEY=VALUE", setting),
+                                         ("git -c KEY=VALUE", "GIT_CONFIG_GLOBAL="))):
+            self.assertEqual([way in violation["hint"] for way in ways], [True] * len(ways), violation)
+            if key:
+                self.assertEqual(violation["message"], f"setting {key} in {self.work}/old/.git/config is not allowed in this sandbox")
+        self.assertEqual(len(seen), 4)
 
     def test_other_programs_get_no_door(self):
         self.repository("old")
