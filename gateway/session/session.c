@@ -24,9 +24,9 @@ static const struct step_row step_rows[STEP_COUNT] = {
     [STEP_READ] = {"READ", read_deadline, enter_read, wake_read, read_late},
     [STEP_JUDGE] = {"JUDGE", NULL, enter_judge, NULL, NULL},
     [STEP_FILTER] = {"FILTER", filter_deadline, enter_filter, wake_filter, filter_late},
-    [STEP_RESOLVE] = {"RESOLVE", NULL, enter_resolve, wake_resolve, NULL},
+    [STEP_RESOLVE] = {"RESOLVE", way_deadline, enter_resolve, wake_resolve, way_late},
     [STEP_VET] = {"VET", NULL, enter_vet, NULL, NULL},
-    [STEP_CONNECT] = {"CONNECT", NULL, enter_connect, wake_connect, NULL},
+    [STEP_CONNECT] = {"CONNECT", way_deadline, enter_connect, wake_connect, way_late},
     [STEP_HANDSHAKE] = {"HANDSHAKE", handshake_deadline, enter_handshake, wake_handshake,
                         handshake_late},
     [STEP_RECORD] = {"RECORD", NULL, enter_record, wake_record, NULL},
@@ -113,8 +113,9 @@ static void watch_stream(struct session *s, struct stream *stream, ev_io *io)
 {
     const int active = ev_is_active(io) ? io->events & (EV_READ | EV_WRITE) : 0;
     int events = stream->fd >= 0 ? stream_interest(stream, wants_input(s, stream)) : 0;
+    const bool keeps = stream == &s->upstream || s->watches_client;
     if (stream->fd >= 0 && !stream->readable && !stream->eof && !stream->broken)
-        events |= stream == &s->upstream ? EV_READ : active & EV_READ;
+        events |= keeps ? EV_READ : active & EV_READ;
     if (events == active)
         return;
     ev_io_stop(s->worker->loop, io);
@@ -187,7 +188,10 @@ static void on_client(struct ev_loop *loop, ev_io *io, int revents)
     (void)loop;
     struct session *s = io->data;
     stream_ready(&s->client, revents);
-    session_run(s);
+    if (client_has_left(s))
+        proceed(s, way_abandon(s));
+    else
+        session_run(s);
 }
 
 static void on_upstream(struct ev_loop *loop, ev_io *io, int revents)

@@ -81,6 +81,7 @@ struct session {
     bool resets;                        /* LEAVE ends with a reset instead of a FIN */
     bool record_written, record_failed; /* of `ticket` */
     bool proxy_header_done;
+    bool watches_client; /* on a way that takes long (step_connect.c) */
 
     struct stream client, upstream;
     ev_io client_io, upstream_io;

@@ -1,11 +1,15 @@
 #include "session/steps.h"
 
 #include "session/ending.h"
+#include "session/report.h"
 #include "srt/must.h"
 
+#include <poll.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define LONG_WAY_S 1.0 /* before a client is watched that is not anyhow */
 
 /* It is allowed, and what has to be dialled cannot be had. */
 static enum step refuse_dialled(struct session *s, enum outcome outcome)
@@ -20,6 +24,38 @@ static const void *asker_of(const struct session *s)
     if (s->door->sandbox != NULL)
         return s->door->sandbox;
     return s->identity.client != NULL ? (const void *)s->identity.client : s->door;
+}
+
+double way_deadline(const struct session *s)
+{
+    const bool watched = ev_is_active(&s->client_io) || s->watches_client;
+    return watched || s->client.readable ? 0 : s->entered + LONG_WAY_S;
+}
+
+enum step way_late(struct session *s)
+{
+    s->watches_client = true;
+    return STEP_WAIT;
+}
+
+/* A FIN alone may be of a half: who has nothing more to say can still listen. A TCP connection that
+ * was closed whole looks like that until something is sent to it, a reset does not, nor does the
+ * end of a Unix one. Looked for when something has come from there, which is hardly ever. */
+bool client_has_left(const struct session *s)
+{
+    struct pollfd look = {.fd = s->client.fd};
+    const bool on_its_way =
+        s->step == STEP_RESOLVE || s->step == STEP_CONNECT || s->step == STEP_HANDSHAKE;
+    return on_its_way && s->client.readable && poll(&look, 1, 0) > 0 &&
+           (look.revents & (POLLHUP | POLLERR)) != 0;
+}
+
+enum step way_abandon(struct session *s)
+{
+    s->cause = CLOSE_CLIENT;
+    if (!s->request.admitted && report_admission(s, 0))
+        admit(s);
+    return STEP_CLOSE;
 }
 
 static void on_resolved(void *arg, const struct resolve_answer *answer)

@@ -6,7 +6,7 @@
 
 #include <assert.h>
 
-static void admit(struct session *s)
+void admit(struct session *s)
 {
     s->request.admitted = true;
     s->request.since = session_now(s);

@@ -55,6 +55,13 @@ enum step filter_late(struct session *s);
 
 /* step_connect.c: from a name that is allowed to a connection. */
 enum step enter_resolve(struct session *s);
+/* When a client that nobody watches is to be watched: most ways are over before. */
+double way_deadline(const struct session *s);
+enum step way_late(struct session *s);
+/* On that way, the client is gone for good. What was not decided about is recorded as what it was
+ * to be: allowed, and over. */
+bool client_has_left(const struct session *s);
+enum step way_abandon(struct session *s);
 enum step wake_resolve(struct session *s);
 enum step enter_vet(struct session *s);
 enum step enter_connect(struct session *s);
@@ -68,6 +75,7 @@ enum step handshake_late(struct session *s);
 enum step enter_record(struct session *s);
 enum step wake_record(struct session *s);
 enum step enter_answer(struct session *s);
+void admit(struct session *s);
 /* A ticket for the next record, or 0 when there is nothing to wait for. */
 uint64_t ticket_take(struct session *s);
 void ticket_forget(struct session *s);

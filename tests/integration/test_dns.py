@@ -297,6 +297,23 @@ class Waiting(DnsCase):
             getattr(client, leave)()
         self.assertEqual(self.gw.get("http://evil.example/").status, 403)
 
+    def test_a_client_that_has_only_finished_speaking_is_served(self):
+        good = self.upstream()
+        release = threading.Event()
+
+        def late(question):
+            release.wait(20)
+            return [good.address] if question.type == "A" else []
+        self.lab({"good.test": late}, workers=1)
+        client = self.gw.client()
+        client.request(f"CONNECT good.test:{good.port} HTTP/1.1")
+        self.names.wait_until_asked("good.test")
+        client.finish()
+        for _ in range(3):  # its end has been seen when others have been served
+            self.assertEqual(self.gw.get("http://evil.example/").status, 403)
+        release.set()
+        self.assertEqual(client.response("CONNECT").status, 200)
+
     def test_D17_dead_first_servers_are_passed_over_and_not_asked_first_again(self):
         good = self.upstream()
         names = self.name_server({f"n{number}.test": [good.address] for number in range(5)})
@@ -362,6 +379,25 @@ class Connecting(DnsCase):
         self.assertIn(response.status, (502, 504))
         self.assertLess(time.monotonic() - started, 10)  # one after the other they would take 15 s
         self.assertRegex(self.gw.decision("dead.test")["message"], r"\(tried \d+ of 30 addresses\)$")
+
+    def test_a_client_that_has_left_ends_its_look_up_and_its_connection(self):
+        """Its record is there while the name server, and who connects, would go on for long."""
+        port = self.black_hole("127.0.0.50")
+        hosts = [f"n{number}.test" for number in range(4)]
+        self.lab({**{host: lambda question: None for host in hosts}, "deaf.test": ["127.0.0.50"]}, dns="timeout = 60s\ntries = 1",
+                 gateway="connect-timeout = 10m", allow_addresses="127.0.0.50/32",
+                 more=f"[listen unix]\naddress = unix:{self.path('u')}\npolicy = main\n")
+        for host, listener, leave in zip((*hosts, "deaf.test"), ("main", "unix", "main", "unix", "main"), ("reset", "close") * 2 + ("reset",)):
+            with self.subTest(host=host, listener=listener, leave=leave):
+                client = self.gw.client(listener)
+                client.request(f"CONNECT {host}:{port} HTTP/1.1")
+                self.names.wait_until_asked(host)
+                getattr(client, leave)()
+                close = self.gw.wait_for_record(lambda entry: entry["kind"] == "close" and entry["host"] == host)
+                decisions = [entry for entry in self.gw.records("decision") if entry["id"] == close["id"]]
+                self.assertEqual((close["cause"], close["addr"], close["bytes_up"], len(decisions)), ("client", None, 0, 1))
+                self.assertEqual((decisions[0]["verdict"], decisions[0]["reason"], decisions[0]["host"]), ("allow", None, host))
+        self.assertEqual(self.gw.get("http://evil.example/").status, 403)
 
     def test_outcomes_are_different_words_in_answer_record_and_metric(self):
         silent = self.black_hole("127.0.0.50")
