@@ -361,9 +361,9 @@ class Processes(FleetCase):
         self.assertEqual(idle.get("http://evil.test/").status, 403)
         gw.send_signal(signal.SIGTERM)
         idle.expect_eof()
-        while gw.get("http://evil.test/").status == 403:
+        while (answer := gw.get("http://evil.test/")).status == 403:
             pass  # one worker may know before the other
-        self.assert_refused(gw.get("http://evil.test/"), 503, "draining")
+        self.assert_refused(answer, 503, "draining")
         tunnel.send("still").expect("still")
         tunnel.close()
         self.assertEqual(gw.process.wait(10), 0)
