@@ -272,9 +272,9 @@ static int build_fence(struct launch *launch)
     if (result == 0)
         result = open_violations(launch, &err);
     for (size_t i = 0; !launch->planned && i < launch->notes.warning_count; i++)
-        fprintf(stderr, "srt-launch: warning: %s\n", launch->notes.warnings[i]);
+        say("warning: %s", launch->notes.warnings[i]);
     for (size_t i = 0; launch->options.verbose && i < launch->notes.detail_count; i++)
-        fprintf(stderr, "srt-launch: %s\n", launch->notes.details[i]);
+        say("%s", launch->notes.details[i]);
     if (result != 0)
         return fail("%s", err.text);
     fence_plan_make(&launch->plan, &launch->fence);

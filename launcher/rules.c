@@ -1,5 +1,6 @@
 #include "launcher/rules.h"
 
+#include "config/fault.h"
 #include "launcher/cell.h"
 #include "launcher/rules_build.h"
 #include "launcher/tree.h"
@@ -19,8 +20,9 @@ __attribute__((format(printf, 3, 4))) static void note(char ***lines, size_t *co
 {
     va_list args;
     va_start(args, format);
+    autofree char *text = must_vformat(format, args);
     *lines = must(reallocarray(*lines, *count + 1, sizeof(char *)));
-    (*lines)[(*count)++] = must_vformat(format, args);
+    (*lines)[(*count)++] = fault_escape(text); /* one line, whatever names are in it */
     va_end(args);
 }
 

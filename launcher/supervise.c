@@ -1,6 +1,7 @@
 #include "launcher/supervise.h"
 
 #include "launcher/refusals.h"
+#include "launcher/say.h"
 #include "launcher/stage.h"
 #include "srt/cleanup.h"
 #include "srt/clock.h"
@@ -21,7 +22,6 @@ enum {
     KILL_AFTER_MS = 5000, /* between TERM and the end of everything inside */
     SETTLE_MS = 10000,    /* for a gateway to answer what --control-fd had at the start */
     RETRY_MS = 250,       /* between two tries to reach a gateway that went away */
-    EXIT_FAILED = 125,
     EXIT_NOT_EXECUTABLE = 126,
     EXIT_NOT_FOUND = 127,
     EXIT_SIGNAL = 128,
@@ -61,11 +61,6 @@ bool supervise_owns_terminal(void)
         if (!isatty(fd) || fstat(fd, &st[fd]) != 0 || st[fd].st_rdev != st[0].st_rdev)
             return false;
     return tcgetpgrp(STDIN_FILENO) == getpgrp();
-}
-
-static void say(const char *text)
-{
-    fprintf(stderr, "srt-launch: %s\n", text);
 }
 
 /* SIGTTOU is blocked here, so a background process may do this too. */
@@ -147,12 +142,11 @@ static bool say_what_hides(const struct watch *watch, const char *program, bool 
         return false;
     struct fence_view view = fence_view(watch->run->law->fence, place.path);
     if (view.readable && missing)
-        fprintf(stderr,
-                "srt-launch: %s is there, but not what runs it: an interpreter, or the system's "
-                "loader\n",
-                program);
+        say("%s is there, but not what runs it: an interpreter, or the system's "
+            "loader",
+            program);
     else if (!view.readable)
-        fprintf(stderr, "srt-launch: %s is hidden by %s\n", place.path, view.read_setting);
+        say("%s is hidden by %s", place.path, view.read_setting);
     path_place_free(&place);
     return true;
 }
@@ -177,7 +171,7 @@ static int not_run(const struct watch *watch, int error)
 {
     const char *word = watch->run->job->argv[0];
     bool missing = error == ENOENT || error == ENOTDIR;
-    fprintf(stderr, "srt-launch: %s: %s\n", word, missing ? "command not found" : strerror(error));
+    say("%s: %s", word, missing ? "command not found" : strerror(error));
     if (missing && strpbrk(word, " \t;|&") != NULL)
         say("the whole command line was one word; to have it run by a shell, use: srt-launch -c "
             "'...'");
@@ -195,7 +189,7 @@ static void on_listener(struct watch *watch, int listener)
                 "end");
     } else if (warden_start(&watch->warden, &watch->run->cell->inside, watch->run->law, listener,
                             &err) != 0) {
-        say(err.text);
+        say("%s", err.text);
         end(watch, EXIT_FAILED);
         cell_kill(watch->run->cell);
     }
@@ -226,7 +220,7 @@ static void on_stage(struct watch *watch)
         end(watch, not_run(watch, message.number));
         break;
     case STAGE_FAILED:
-        say(message.text);
+        say("%s", message.text);
         end(watch, EXIT_FAILED);
         break;
     case STAGE_STOPPED:
@@ -295,12 +289,11 @@ static void on_answer(struct watch *watch, const json_t *frame, bool in_force)
     egress_answered(watch->run->egress, (uint64_t)serial, in_force);
     const char *message = member(frame, "message");
     if (in_force)
-        fprintf(stderr, "srt-launch: network policy %lld is in force, generation %lld\n",
-                (long long)serial,
-                (long long)json_integer_value(json_object_get(frame, "generation")));
+        say("network policy %lld is in force, generation %lld", (long long)serial,
+            (long long)json_integer_value(json_object_get(frame, "generation")));
     else
-        fprintf(stderr, "srt-launch: network policy %lld is rejected, the one before stays: %s\n",
-                (long long)serial, message != NULL ? message : "no reason was given");
+        say("network policy %lld is rejected, the one before stays: %s", (long long)serial,
+            message != NULL ? message : "no reason was given");
 }
 
 static void on_frame(struct watch *watch, const json_t *frame)
@@ -343,10 +336,10 @@ static void retry_gateway(struct watch *watch)
         say("the gateway is back");
     } else if (watch->run->egress->listener_count == 0) {
         watch->retry_at_ms = 0;
-        say(err.text);
+        say("%s", err.text);
     } else {
         if (watch->run->verbose)
-            say(err.text);
+            say("%s", err.text);
         watch->retry_at_ms = clock_ms() + RETRY_MS;
     }
 }
@@ -365,7 +358,7 @@ static void on_control(struct watch *watch)
             continue;
         if (network != NULL && watch->run->egress == NULL)
             srt_err_set(&err, "with --egress none there is no network policy to change");
-        fprintf(stderr, "srt-launch: --control-fd: %s\n", err.text);
+        say("--control-fd: %s", err.text);
     }
 }
 

@@ -339,6 +339,19 @@ raise SystemExit(3)""")
         with open(real) as f:
             self.assertEqual([json.loads(line)["path"] for line in f], ["/zz", real] * 2)
 
+    def test_names_that_one_run_has_chosen_do_not_write_on_the_terminal_of_the_next(self):
+        """What is said at the start names files: no control character of theirs, and no line of their own."""
+        self.filesystem["denyRead"] = ["**/*.key"]
+        names = ["\x1b]0;title\x07\x1b[2J.key", "\nsrt-launch: all is well\n.key", "\x9b31m\x7f.key", "plain.key"]
+        program = f"import os\nfor i, n in enumerate({names!r}):\n    open(n, 'w'); os.link(n, str(i))\n    os.mkdir(n + '.d')"
+        self.assertEqual(self.run_in("python3", "-c", program).returncode, 0)
+        for options in (), ("-v",):
+            said = self.run_in("true", options=options).stderr
+            self.assertEqual(said.count("has 2 hard links"), len(names), said)
+            self.assertNotRegex(said, "[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+            self.assertNotIn("srt-launch: all is well", said.split("\n"))
+            self.assertIn(r"\x1b]0;title\x07\x1b[2J.key (filesystem.denyRead[0]) has 2 hard links", said)
+
     def test_descriptors_that_cannot_be_used_are_refused(self):
         read, write = os.pipe()
         folder = os.open(self.work, os.O_RDONLY)
