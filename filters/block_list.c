@@ -132,10 +132,25 @@ static size_t count_lines(struct str text)
     return lines;
 }
 
+/* The first says why; of the others there is room for their numbers. */
+static void refuse_line(const struct srt_filter_key *key, unsigned number, struct str line,
+                        enum name_fault wrong, size_t before, struct srt_filter_fault *fault)
+{
+    const size_t len = strlen(fault->text);
+    if (before == 0)
+        builtin_refuse(fault, key, "%s:%u: '%.*s' is not a name: %s", key->value, number,
+                       (int)(line.len < 80 ? line.len : 80), line.p, name_fault_text(wrong));
+    else if (len + sizeof("; nor is what stands on line 4294967295, ...") < sizeof(fault->text))
+        snprintf(fault->text + len, sizeof(fault->text) - len, "%s%u",
+                 before == 1 ? "; nor is what stands on line " : ", ", number);
+    else if (fault->text[len - 1] != '.')
+        snprintf(fault->text + len, sizeof(fault->text) - len, ", ...");
+}
+
 static bool read_names(struct block_list *self, const struct srt_filter_key *key, struct str text,
                        struct srt_filter_fault *fault)
 {
-    size_t names = 0;
+    size_t names = 0, faulty = 0;
     for (unsigned number = 1; text.len > 0; number++) {
         const struct str line = take_line(&text);
         struct name name;
@@ -144,15 +159,15 @@ static bool read_names(struct block_list *self, const struct srt_filter_key *key
         names++;
         const enum name_fault wrong = name_parse_idna(&name, line);
         if (wrong != NAME_OK)
-            return builtin_refuse(fault, key, "%s:%u: '%.*s' is not a name: %s", key->value, number,
-                                  (int)(line.len < 80 ? line.len : 80), line.p,
-                                  name_fault_text(wrong));
-        if (!add_name(self, name_str(&name)))
+            refuse_line(key, number, line, wrong, faulty++, fault);
+        else if (faulty == 0 && !add_name(self, name_str(&name)))
             return builtin_refuse(fault, key, "%s:%u: these are too many names", key->value,
                                   number);
     }
     /* A list that is being written anew is not to be taken for none. */
-    return names > 0 || builtin_refuse(fault, key, "%s has no name in it", key->value);
+    if (names == 0)
+        return builtin_refuse(fault, key, "%s has no name in it", key->value);
+    return faulty == 0;
 }
 
 static bool read_files(struct block_list *self, const struct srt_filter_host *host,

@@ -101,6 +101,37 @@ static void lint_shadowed(const struct lint *lint, const struct rule *rule)
              rule_id(deny, id));
 }
 
+/* A listener of every address is at loopback, too; at which others is not known here. */
+static bool is_at(const struct config_address *own, const struct rule *rule)
+{
+    static const struct addr nowhere;
+    const bool everywhere = memcmp(own->addr.bytes, nowhere.bytes, sizeof(nowhere.bytes)) == 0;
+    if (own->path != NULL || own->port == 0 || rule->ports != RULE_PORTS_RANGE ||
+        rule->range.first != own->port || rule->range.last != own->port)
+        return false;
+    if (rule->host == RULE_NAME && str_eq(rule_name(rule), STR("localhost")))
+        return everywhere || addr_is_loopback(&own->addr);
+    if (!rule_is_literal(rule))
+        return false;
+    const struct addr addr = rule_cidr(rule).base;
+    return addr_eq(&addr, &own->addr) || (everywhere && addr_is_loopback(&addr));
+}
+
+/* Where the gateway itself listens nobody gets by way of it, whatever the rules say. */
+static void lint_own(const struct lint *lint, const struct rule *rule)
+{
+    const struct gateway_config *config = lint->config;
+    if (rule->effect != RULE_ALLOW)
+        return;
+    for (size_t i = 0; i < config->listen_count; i++)
+        if (is_at(&config->listens[i].address, rule))
+            warn(lint, rule, "it never allows anything: the gateway itself is there ([listen %s])",
+                 config->listens[i].name);
+    for (size_t i = 0; i < config->admin_count; i++)
+        if (is_at(&config->admin[i], rule))
+            warn(lint, rule, "it never allows anything: the gateway itself is there (admin)");
+}
+
 static void lint_expired(const struct lint *lint, const struct rule *rule)
 {
     if (rule_expired(rule, lint->now))
@@ -186,9 +217,14 @@ static void lint_addresses(const struct lint *lint, const struct rule *rule)
 
 static void lint_to(const struct lint *lint, const struct rule *rule)
 {
-    for (size_t i = 0; rule_has_to(rule) && i < rule_extra(rule)->to_count; i++)
-        if (rule_extra(rule)->to[i].len == 0)
+    for (size_t i = 0; rule_has_to(rule) && i < rule_extra(rule)->to_count; i++) {
+        const struct cidr *range = &rule_extra(rule)->to[i];
+        if (range->len == 0)
             warn(lint, rule, "its to= makes an exception for every address, loopback included");
+        else if (addr_classify(&range->base) == ADDR_METADATA)
+            warn(lint, rule,
+                 "its to= opens a cloud metadata address, where credentials are to be had");
+    }
 }
 
 static void lint_rules(struct lint *lint)
@@ -201,6 +237,7 @@ static void lint_rules(struct lint *lint)
         if (rule->scope != RULE_REQUESTS)
             continue;
         lint_shadowed(lint, rule);
+        lint_own(lint, rule);
         lint_expired(lint, rule);
         lint_unclear(lint, rule);
         lint_wildcard(lint, rule);

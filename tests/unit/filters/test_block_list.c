@@ -120,6 +120,10 @@ static void faults_have_their_line(void **state)
     assert_said("file = a.txt\n",
                 "3: [filter f] file: a.txt:2: '192.0.2.1' is not a name: a name that "
                 "ends in a number is neither a host name nor an IPv4 address in its one form");
+    write_text("a.txt", "a b\ngood.test\n*.bad.test\n\nworse..test\n");
+    assert_said("file = a.txt\n", "3: [filter f] file: a.txt:1: 'a b' is not a name: only letters, "
+                                  "digits, '-', '_' and '.' can be in a host name; nor is what "
+                                  "stands on line 3, 5");
     write_text("a.txt", "# nothing yet\n");
     assert_said("file = a.txt\n", "3: [filter f] file: a.txt has no name in it");
     assert_said("subdomains = no\n", "1: [filter f]: it has no file");

@@ -71,6 +71,36 @@ static void test_rules_that_can_never_match(void **state)
     assert_said("allow = a.test until=2030-01-01T00:00:00Z", "");
 }
 
+static void assert_said_of(const char *text, const char *words)
+{
+    char *out = said(text);
+    if (words[0] == '\0')
+        assert_string_equal(out, "");
+    else
+        assert_non_null(strstr(out, words));
+    free(out);
+}
+
+static void test_rules_that_lead_to_the_gateway_itself(void **state)
+{
+    (void)state;
+    static const char here[] = "never allows anything: the gateway itself is there ([listen l])";
+#define LISTENS(address, rule) \
+    "[listen l]\naddress = " address "\npolicy = p\n[policy p]\nallow = " rule "\n"
+    assert_said_of(LISTENS("127.0.0.1:3128", "127.0.0.1:3128"), here);
+    assert_said_of(LISTENS("127.0.0.1:3128", "localhost:3128"), here);
+    assert_said_of(LISTENS("[::1]:3128", "localhost:3128"), here);
+    assert_said_of(LISTENS("0.0.0.0:3128", "127.0.0.1:3128"), here);
+    assert_said_of(LISTENS("192.0.2.1:3128", "192.0.2.1:3128"), here);
+    assert_said_of(LISTENS("unix:/l.sock", "127.0.0.1:9095\n[gateway]\nadmin = 127.0.0.1:9095"),
+                   "the gateway itself is there (admin)");
+    assert_said_of(LISTENS("127.0.0.1:3128", "127.0.0.1:3129"), "");
+    assert_said_of(LISTENS("127.0.0.1:3128", "127.0.0.2:3128"), "");
+    assert_said_of(LISTENS("192.0.2.1:3128", "localhost:3128"), "");
+    assert_said_of(LISTENS("127.0.0.1:3128", "127.0.0.1:3000-3200"), "");
+    assert_said_of(LISTENS("127.0.0.1:0", "127.0.0.1:3128"), "");
+}
+
 static void test_clear_requests_are_mentioned_once(void **state)
 {
     (void)state;
@@ -96,6 +126,7 @@ static void test_rules_that_seem_to_do_something_else(void **state)
     assert_said("allow = 8.8.0.0/16", "never names that resolve into it");
     assert_said("private-addresses = allow\nallow = 10.0.0.0/8", "never names that resolve");
     assert_said("allow = a.test to=0.0.0.0/0", "loopback included");
+    assert_said("allow = a.test to=10.0.0.0/8,169.254.169.254", "to= opens a cloud metadata");
     assert_said("default = allow", "gw.ini:4: warning: [policy p] default = allow");
 }
 
@@ -187,6 +218,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing_to_say),
         cmocka_unit_test(test_rules_that_can_never_match),
+        cmocka_unit_test(test_rules_that_lead_to_the_gateway_itself),
         cmocka_unit_test(test_clear_requests_are_mentioned_once),
         cmocka_unit_test(test_rules_that_seem_to_do_something_else),
         cmocka_unit_test(test_every_warning_has_its_line_and_words),
