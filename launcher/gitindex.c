@@ -13,6 +13,7 @@
  */
 enum {
     HEADER = 12,
+    VERSION_AT = 4,
     COUNT_AT = 8,
     MODE_AT = 24,
     HASH_AT = 40,
@@ -22,6 +23,7 @@ enum {
     VERSION_PREFIXES = 4,
     DIRECTORY = 040000, /* the mode of one that is kept as a whole (sparse index) */
     EXTENSION_HEAD = 8,
+    NAME_ROOM = 256, /* at first */
     OFFSETS_VERSION = 1,
 };
 
@@ -161,8 +163,8 @@ static enum gitindex_end look_at_offsets(const struct reader *all, const unsigne
             return GITINDEX_ODD;
         count -= here;
         reader.at = all->begin + offset;
-        reader.name = NULL;
-        reader.name_size = 0;
+        reader.name = must(malloc(NAME_ROOM));
+        reader.name_size = NAME_ROOM;
         end = look_at_entries(&reader, here, name, size);
         free(reader.name);
     }
@@ -198,13 +200,16 @@ enum gitindex_end gitindex_look(const char *bytes, size_t len, size_t hash, char
     const unsigned char *begin = (const unsigned char *)bytes;
     if (len < HEADER + hash || memcmp(bytes, "DIRC", 4) != 0)
         return GITINDEX_PLAIN;
+    unsigned version = number(begin + VERSION_AT, 4);
+    if (version < 2 || version > VERSION_PREFIXES)
+        return GITINDEX_PLAIN;
     struct reader reader = {.begin = begin,
                             .at = begin + HEADER,
                             .end = begin + len - hash,
                             .hash = hash,
-                            .version = number(begin + 4, 4)};
-    if (reader.version < 2 || reader.version > VERSION_PREFIXES)
-        return GITINDEX_PLAIN;
+                            .version = version,
+                            .name = must(malloc(NAME_ROOM)),
+                            .name_size = NAME_ROOM};
     enum gitindex_end end = look_at_entries(&reader, number(begin + COUNT_AT, 4), name, size);
     if (end == GITINDEX_PLAIN)
         end = look_at_extensions(&reader, name, size);

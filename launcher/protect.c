@@ -184,7 +184,7 @@ static char *fold(const char *text, size_t len, char *out)
 
 static char *folded(const char *text)
 {
-    char *out = must(malloc(strlen(text) + 1));
+    char *out = must(calloc(strlen(text) + 1, 1));
     fold(text, strlen(text), out);
     return out;
 }
