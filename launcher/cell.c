@@ -1,6 +1,7 @@
 #include "launcher/cell.h"
 
 #include "launcher/bwrap.h"
+#include "launcher/say.h"
 #include "launcher/spaces.h"
 #include "launcher/stage.h"
 #include "srt/cleanup.h"
@@ -76,8 +77,7 @@ int cell_start(struct cell *cell, const struct cell_options *options, struct srt
         if (spaces_start(cell, options, err) == 0)
             return 0;
         if (options->verbose)
-            fprintf(stderr, "srt-launch: bubblewrap is asked to build the sandbox, since %s\n",
-                    err->text);
+            say("bubblewrap is asked to build the sandbox, since %s", err->text);
         forget(cell);
     }
     return bwrap_start(cell, options, err);

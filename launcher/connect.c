@@ -1,6 +1,7 @@
 #include "launcher/connect.h"
 
 #include "config/value.h"
+#include "launcher/say.h"
 #include "srt/attach.h"
 #include "srt/cleanup.h"
 
@@ -16,7 +17,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { EXIT_REFUSED = 1, EXIT_FAILED = 125, HEAD_MAX = 16384, CHUNK = 65536 };
+enum { EXIT_REFUSED = 1, HEAD_MAX = 16384, CHUNK = 65536 };
 
 static int open_socket(void)
 {

@@ -2,6 +2,7 @@
 
 #include "launcher/landlock.h"
 #include "launcher/paths.h"
+#include "launcher/say.h"
 #include "srt/cleanup.h"
 
 #include <arpa/inet.h>
@@ -22,7 +23,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-enum { EXIT_FAILED = 125, LEFT_OPEN = 77 };
+enum { LEFT_OPEN = 77 };
 
 static const char *const namespaces[] = {"user", "pid", "ipc", "uts", "cgroup", "mnt", "net"};
 enum { NAMESPACES = sizeof(namespaces) / sizeof(namespaces[0]) };
@@ -344,10 +345,8 @@ int doctor_run(char *const *words)
     }
     /* SRT_GATEWAY is about another gateway than the one examined here. */
     unsetenv("SRT_GATEWAY");
-    if (mkdtemp(dir) == NULL || !prepare(dir)) {
-        fprintf(stderr, "srt-launch: doctor needs a directory in /tmp: %s\n", strerror(errno));
-        return EXIT_FAILED;
-    }
+    if (mkdtemp(dir) == NULL || !prepare(dir))
+        return fail("doctor needs a directory in /tmp: %s", strerror(errno));
     if (landlock_version() > 0)
         printf("note: Landlock (version %d) stands behind the mounts\n", landlock_version());
     else

@@ -3,6 +3,7 @@
 #include "config/value.h"
 #include "dns/addr.h"
 #include "launcher/remedy.h"
+#include "launcher/say.h"
 #include "srt/cleanup.h"
 
 #include <assert.h>
@@ -340,8 +341,7 @@ static int open_listener(struct publish *publish, size_t i, struct srt_err *err)
         return srt_err_set(err, "--publish: %s%s%s:%u cannot be opened: %s", left, text, right,
                            number, strerror(errno));
     addr_from_sockaddr(host, &address, &number);
-    fprintf(stderr, "srt-launch: published: %s%s%s:%u is port %u inside\n", left, text, right,
-            number, port->inside);
+    say("published: %s%s%s:%u is port %u inside", left, text, right, number, port->inside);
     publish->listeners[i] = steal_fd(&fd);
     return 0;
 }

@@ -1,7 +1,7 @@
 /*
- * What srt-launch says to whoever started it: a line on standard error that begins with its name, or
- * several. There may be names in it that a sandbox has chosen, so that control characters are shown
- * as \xNN.
+ * What srt-launch says to whoever started it: a line on standard error that begins with its name,
+ * or several. There may be names in it that a sandbox has chosen, so that control characters are
+ * shown as \xNN.
  *
  * Thread: any. Failure: none that could be told.
  */

@@ -142,9 +142,7 @@ static bool say_what_hides(const struct watch *watch, const char *program, bool 
         return false;
     struct fence_view view = fence_view(watch->run->law->fence, place.path);
     if (view.readable && missing)
-        say("%s is there, but not what runs it: an interpreter, or the system's "
-            "loader",
-            program);
+        say("%s is there, but not what runs it: an interpreter, or the system's loader", program);
     else if (!view.readable)
         say("%s is hidden by %s", place.path, view.read_setting);
     path_place_free(&place);

@@ -131,7 +131,8 @@ static int check_name(const char *name, struct srt_err *err)
     size_t len = strlen(name);
     for (size_t i = 0; i < len; i++)
         if (name[i] <= ' ' || name[i] > '~')
-            return srt_err_set(err, "\"name\" has a space or another character than printable ASCII");
+            return srt_err_set(err,
+                               "\"name\" has a space or another character than printable ASCII");
     if (len == 0 || len > ATTACH_NAME_MAX)
         return srt_err_set(err, "\"name\" must have 1 to %d characters", ATTACH_NAME_MAX);
     return 0;
