@@ -4,6 +4,7 @@
 #include "session/datagrams.h"
 #include "srt/cleanup.h"
 #include "srt/must.h"
+#include "transport/foreign.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -167,6 +168,11 @@ static bool accept_one(struct door *door, bool has_queued)
         return after_failure(door, errno);
     if (door->sandbox != NULL)
         stream_unlinger(fd);
+    if (door->sandbox != NULL && peer.ss_family == AF_UNIX &&
+        !foreign_accepted(fd, worker->room.scratch, RELAY_CHUNK)) {
+        door_shut(door, "its clients can pass descriptors there");
+        return false;
+    }
     worker->accept_pause_s = 0;
     bool at_once;
     const enum outcome capacity = capacity_for(door, &at_once);

@@ -67,6 +67,25 @@ void foreign_hang_up(int fd)
     foreign_close(last >= 0 ? last : fd);
 }
 
+bool foreign_accepted(int fd, char *room, size_t size)
+{
+    enum { PARTS = 8 }; /* so much can be unread at most, or it is suspicious, too */
+    const int on = 1;
+    struct iovec parts[PARTS];
+    struct msghdr header = {.msg_iov = parts, .msg_iovlen = PARTS};
+    int unread = 0;
+    (void)setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on));
+    if (!stream_refuse_descriptors(fd) || (ioctl(fd, FIONREAD, &unread) == 0 && unread == 0))
+        return true;
+    for (size_t i = 0; i < PARTS; i++)
+        parts[i] = (struct iovec){room, size};
+    const ssize_t seen = recvmsg(fd, &header, MSG_PEEK | MSG_DONTWAIT);
+    if (seen >= unread && (header.msg_flags & MSG_CTRUNC) == 0)
+        return true;
+    foreign_hang_up(fd);
+    return false;
+}
+
 bool foreign_is_busy(void)
 {
     return atomic_load(&waiting) >= WAITING_MAX;

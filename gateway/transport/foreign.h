@@ -20,6 +20,10 @@
 void foreign_close(int fd);
 /* Ends a Unix connection, for everybody who has it, and with it what was passed and not read. */
 void foreign_hang_up(int fd);
+/* Of a connection that was accepted from somebody else's Unix listener: nothing can be passed on it
+ * from here on, where the kernel can say so (Linux 6.16). False: something was passed before, and
+ * it has ended. `room` is written to. */
+bool foreign_accepted(int fd, char *room, size_t size);
 /* So many are being closed that what brings more should not be read, and nobody be let in. */
 bool foreign_is_busy(void);
 /* recvmsg(), which does not wait. EBUSY: what comes brings descriptors, and is left where it is

@@ -54,10 +54,10 @@ void stream_unlinger(int fd)
     (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
 }
 
-void stream_refuse_descriptors(int fd)
+bool stream_refuse_descriptors(int fd)
 {
     const int off = 0;
-    (void)setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off));
+    return setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off)) == 0;
 }
 
 static size_t read_tls(struct stream *stream, void *p, size_t size)

@@ -52,8 +52,8 @@ void stream_unpace(int fd);
 void stream_unlinger(int fd);
 /* For a listener of a Unix socket, before anybody connects: what is accepted from it takes no
  * descriptors. Who throws away the last one of a socket that lingers waits for it, too. Linux has
- * that since 6.16, elsewhere it does nothing. */
-void stream_refuse_descriptors(int fd);
+ * that since 6.16, elsewhere it does nothing and is false. */
+bool stream_refuse_descriptors(int fd);
 
 /* Reads into `p`. 0: nothing at hand, or eof or broken has been set. */
 size_t stream_read(struct stream *stream, void *p, size_t size);

@@ -2,8 +2,10 @@
 
 import ctypes
 import fcntl
+import itertools
 import json
 import os
+import signal
 import socket
 import struct
 import subprocess
@@ -15,6 +17,8 @@ from lab import LabCase, main
 from lab.launcher import Launcher
 from lab.names import encode_name
 from lab.talk import PATIENCE_S, Closed
+
+SO_PASSRIGHTS = 83  # asm-generic/socket.h
 
 
 class AttachCase(LabCase):
@@ -726,6 +730,48 @@ class Hostile(AttachCase):
         launcher.sock.sendall(b"y")
         self.assert_updates(victim)
         self.still_well()
+
+    def unix_launcher(self, name):
+        """Its listener is a Unix socket whose clients may pass descriptors, whatever the gateway has said."""
+        launcher, listener = self.launcher(), socket.socket(socket.AF_UNIX)
+        listener.bind(self.path(name))
+        listener.listen()
+        launcher.listeners.append(listener)
+        self.assertEqual(launcher.attach(name, [listener])["type"], "attached")
+        self.gw.wait_for_record(lambda entry: entry["kind"] == "attach" and entry["sandbox"] == name)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, SO_PASSRIGHTS, 1)
+        except OSError:
+            self.skipTest("this kernel has no SO_PASSRIGHTS: docs/threat-model.md says what follows")
+        return listener
+
+    def test_descriptors_from_clients_of_a_launchers_unix_listener_hold_up_nobody(self):
+        self.lab(workers=1)
+        victim = self.launcher()
+        victim.attach("victim")
+        for number, (late, flags) in enumerate(itertools.product((True, False), (0, socket.MSG_OOB))):
+            with self.subTest(late=late, flags=flags):
+                client, lingering = socket.socket(socket.AF_UNIX), self.lingering_connection()
+                self.addCleanup(client.close)
+                rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", lingering.fileno()))
+                path = self.unix_launcher(f"unix-{number}").getsockname()
+                if late:
+                    client.connect(path)
+                    client.sendall(b"GET http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n")
+                    client.recv(1)
+                    with self.assertRaises(PermissionError):
+                        client.sendmsg([b"GET"], [rights], flags)
+                    lingering.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, bytes(8))
+                    lingering.close()
+                else:
+                    self.gw.send_signal(signal.SIGSTOP)  # it is to be there before it is accepted
+                    client.connect(path)
+                    client.sendmsg([b"G"], [rights], flags)
+                    lingering.close()
+                    self.gw.send_signal(signal.SIGCONT)
+                self.assertEqual(victim.connect(self.good.authority)[1].status, 200)
+                client.close()
+                self.assertEqual(victim.connect(self.good.authority)[1].status, 200)
 
     def make_lingering_connection(self, listener):
         """What was a listener, and is shared with the gateway, has bytes that nobody takes; so has its last close() to wait."""
