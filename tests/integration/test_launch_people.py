@@ -189,7 +189,7 @@ class Faults(Launch):
         small = (0, 1, 4 * kib, 64 * kib, 256 * kib, 512 * kib, mib, 2 * mib, 4 * mib, 8 * mib, 12 * mib, 16 * mib, 64 * mib)
         root = os.geteuid() == 0 and not self.account
         limits = {resource.RLIMIT_FSIZE: (small[:4], "ulimit -f"), resource.RLIMIT_NOFILE: (range(0, 24), "ulimit -n"),
-                  resource.RLIMIT_NPROC: (range(0, 9), "" if root else "ulimit -u"),
+                  resource.RLIMIT_NPROC: ((*range(0, 9), 4096), "" if root else "ulimit -u"),
                   resource.RLIMIT_STACK: ((0, 4 * kib, 16 * kib, 20 * kib, 32 * kib, 64 * kib, 128 * kib, 256 * kib), "ulimit -s"),
                   resource.RLIMIT_DATA: (small, "ulimit -d"), resource.RLIMIT_AS: (small, "ulimit -v"),
                   **{limit: ((0,), "") for limit in (resource.RLIMIT_MEMLOCK, resource.RLIMIT_SIGPENDING, resource.RLIMIT_CORE, resource.RLIMIT_RSS,
@@ -222,7 +222,10 @@ class Faults(Launch):
                         if result.returncode == 0:
                             self.assertEqual(result.stdout, "ran\n")
                         else:
-                            self.assertEqual((result.returncode, result.stdout), (125, ""), result.stderr)
+                            # The warden is started when the command's filter is there, and may find no place after a command
+                            # that asks it nothing has written its word.
+                            late = limit == resource.RLIMIT_NPROC and "srt-launch: fork: " in result.stderr
+                            self.assertIn((result.returncode, result.stdout), [(125, ""), *[(125, "ran\n")] * late], result.stderr)
                             self.assertRegex(result.stderr, "(^|\n)srt-launch: ")
                             self.assertRegex(result.stderr, f"{remedy}|{own}" if remedy else "")
             self.assertTrue(ran, f"limit {limit}: nothing ever ran")
