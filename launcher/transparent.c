@@ -165,14 +165,31 @@ static void put_is_loopback(struct netlink *netlink, const struct family *family
     put_compare(netlink, op, family->loopback, family->loopback_len);
 }
 
-static void put_is_tcp(struct netlink *netlink)
+static void put_is_tcp(struct netlink *netlink, enum nft_cmp_ops op)
 {
     static const uint8_t tcp = IPPROTO_TCP;
     struct expression load = open_expression(netlink, "meta");
     netlink_put_be32(netlink, NFTA_META_DREG, NFT_REG_1);
     netlink_put_be32(netlink, NFTA_META_KEY, NFT_META_L4PROTO);
     close_expression(netlink, load);
-    put_compare(netlink, NFT_CMP_EQ, &tcp, sizeof(tcp));
+    put_compare(netlink, op, &tcp, sizeof(tcp));
+}
+
+/* An answer that the kernel sees without what it answers, as that was on loopback, is taken for a
+ * connection, too; but it acknowledges. */
+static void put_is_first(struct netlink *netlink)
+{
+    enum { FLAGS = 13 }; /* where a segment has them */
+    static const uint8_t ack = 0x10, nothing = 0;
+    put_load(netlink, NFT_PAYLOAD_TRANSPORT_HEADER, FLAGS, sizeof(ack));
+    struct expression mask = open_expression(netlink, "bitwise");
+    netlink_put_be32(netlink, NFTA_BITWISE_SREG, NFT_REG_1);
+    netlink_put_be32(netlink, NFTA_BITWISE_DREG, NFT_REG_1);
+    netlink_put_be32(netlink, NFTA_BITWISE_LEN, sizeof(ack));
+    put_value(netlink, NFTA_BITWISE_MASK, &ack, sizeof(ack));
+    put_value(netlink, NFTA_BITWISE_XOR, &nothing, sizeof(nothing));
+    close_expression(netlink, mask);
+    put_compare(netlink, NFT_CMP_EQ, &nothing, sizeof(nothing));
 }
 
 static void put_is_not_dns(struct netlink *netlink)
@@ -213,24 +230,34 @@ static void put_redirecting(struct netlink *netlink, const struct family *family
     put_chain(netlink, family, chain, "nat", PRIORITY);
     const size_t rule = begin_rule(netlink, family, chain);
     put_is_loopback(netlink, family, NFT_CMP_NEQ);
-    put_is_tcp(netlink);
+    put_is_tcp(netlink, NFT_CMP_EQ);
+    put_is_first(netlink);
     put_is_not_dns(netlink);
     put_redirect(netlink);
     netlink_close(netlink, rule);
 }
 
-/* The kernel remembers each connection whose destination might be changed, and can only
- * remember so many. Those on loopback are none of them; and who connects to the listener itself has
- * no other destination that could be told. */
-static void put_leaving_alone(struct netlink *netlink, const struct family *family)
+static void end_leaving_alone(struct netlink *netlink, size_t rule)
 {
-    static const char chain[] = "loopback";
-    enum { PRIORITY = -300 }; /* before connections are looked at (NF_IP_PRI_RAW) */
-    put_chain(netlink, family, chain, "filter", PRIORITY);
-    const size_t rule = begin_rule(netlink, family, chain);
-    put_is_loopback(netlink, family, NFT_CMP_EQ);
     close_expression(netlink, open_expression(netlink, "notrack"));
     netlink_close(netlink, rule);
+}
+
+/* The kernel remembers each connection whose destination might be changed, and can only
+ * remember so many. Those on loopback are none of them, nor are datagrams, each of which it would
+ * take for one; and who connects to the listener itself has no other destination that could be
+ * told. */
+static void put_leaving_alone(struct netlink *netlink, const struct family *family)
+{
+    static const char chain[] = "unchanged";
+    enum { PRIORITY = -300 }; /* before connections are looked at (NF_IP_PRI_RAW) */
+    put_chain(netlink, family, chain, "filter", PRIORITY);
+    size_t rule = begin_rule(netlink, family, chain);
+    put_is_loopback(netlink, family, NFT_CMP_EQ);
+    end_leaving_alone(netlink, rule);
+    rule = begin_rule(netlink, family, chain);
+    put_is_tcp(netlink, NFT_CMP_NEQ);
+    end_leaving_alone(netlink, rule);
 }
 
 /* Nothing that was sent on a loopback is still on its way when a connection has ended, so the

@@ -182,6 +182,30 @@ print(look_up('localhost'), look_up(socket.gethostname()), look_up('a.localhost'
         self.assertEqual(self.inside(script).out, "b'x'\n" * 3 + "127.0.0.1 127.0.0.1 127.0.0.1\n")
         self.assertEqual(self.gw.records("decision"), [])
 
+    def test_servers_inside_are_reached_from_any_address(self):
+        """Every address is the sandbox's own, so clients may say that they come from one."""
+        self.lab()
+        done = self.inside("""
+data = os.urandom(300_000)
+def answer(server):
+    while True:
+        sock = server.accept()[0]
+        sock.sendall(rest(sock))
+        sock.close()
+for here, there, family in (('127.0.0.1', '198.18.0.1', V4), ('127.0.0.1', '192.0.2.1', V4), ('127.0.0.1', '127.0.0.2', V4),
+                            ('::1', 'fd3c:5e1a:77d2::c612:1', V6)):
+    server = socket.create_server((here, 0), family=family)
+    threading.Thread(target=answer, args=(server,), daemon=True).start()
+    sock = socket.socket(family)
+    sock.settimeout(20)
+    sock.bind((there, 0))
+    sock.connect(server.getsockname()[:2])
+    sock.sendall(data)
+    sock.shutdown(socket.SHUT_WR)
+    print(rest(sock) == data)
+""")
+        self.assertEqual(done.out, "True\n" * 4)
+
     def test_where_nobody_listens_on_loopback_nothing_answers(self):
         self.lab()
         for host in ("127.0.0.1", "0.0.0.0"):
@@ -471,6 +495,21 @@ for host in ('192.0.2.1', '8.8.8.8', look_up('good.test'), '2001:db8::1'):
         if os.path.exists(name):
             with open(name, encoding="ascii") as file:
                 self.assertNotEqual(file.read(), "1\n", "that was the host's")
+
+    def test_datagrams_are_not_kept_in_mind(self):
+        """There is room for so many connections in the kernel's memory, and each datagram to or from elsewhere would be one."""
+        origin = self.lab()
+        done = self.inside("""
+for n in range(300):
+    for host in ('192.0.2.1', '2001:db8::1', '127.0.0.1'):
+        for port in (53, 443):
+            with socket.socket(V6 if ':' in host else V4, socket.SOCK_DGRAM) as sock:
+                sock.sendto(question('x.test'), (host, port))
+print(ask(question('x.test'), '192.0.2.1')[:2], ask(question('x.test'), '2001:db8::1')[:2])
+print(get('good.test', sys.argv[1])[-18:])
+print(int(open('/proc/sys/net/netfilter/nf_conntrack_count').read()) < 10)
+""", origin.port)
+        self.assertEqual(done.out, "b'\\x00\\x07' b'\\x00\\x07'\nGET / at good.test\nTrue\n")
 
     def test_nobody_inside_can_change_the_rules(self):
         for nested in (False, True):
