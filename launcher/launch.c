@@ -488,6 +488,10 @@ int launch_dry_run(const struct launch *launch)
         const struct fence_step *step = &launch->plan.steps[i];
         printf("  %s %s (%s)\n", fence_act_word(step->act), step->path, step->setting);
     }
+    if (launch->way_out_is_socket)
+        puts("  own /run (--egress socket)");
+    if (launch->transparent)
+        puts("  own /etc/resolv.conf and /etc/hosts (--egress transparent)");
     puts("environment:");
     for (size_t i = 0; launch->env[i] != NULL; i++)
         printf("  %s\n", launch->env[i]);

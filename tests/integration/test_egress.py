@@ -60,6 +60,15 @@ class Socket(LaunchCase):
         self.assertIn("HTTP/1.1 200", self.inside(GET, where, allow=[where]).out)
         self.assertEqual(self.inside(SOCKS, where, allow=[where]).out, "0\n")
 
+    def test_curl_as_documented(self):
+        where = self.authority()
+
+        def ask(**settings):
+            return self.launch("-s", self.settings(**settings), "--egress", "socket", "--", "sh", "-c",
+                               'exec curl -sS -o /dev/null -w "%{http_code}" -x "socks5h://localhost$SRT_EGRESS_SOCKET" "$0"', f"http://{where}/")
+        self.assertEqual(ask(allow=[where]).out, "200")
+        self.assertIn("Can't complete SOCKS5 connection", ask().err)
+
     def test_what_is_not_allowed_is_refused(self):
         where = self.authority()
         self.assertIn("HTTP/1.1 403", self.inside(GET, where).out)
@@ -135,6 +144,7 @@ for act in (lambda: os.unlink('/run/srt/egress.sock'), lambda: os.rename('/run/s
         done = self.launch("-s", self.settings(), "--egress", "socket", "--dry-run", "true", status=0)
         self.assertIn("way out: /run/srt/egress.sock, a private gateway\n", done.out)
         self.assertIn("SRT_EGRESS_SOCKET=/run/srt/egress.sock\n", done.out)
+        self.assertIn("  own /run (--egress socket)\n", done.out)
 
     def test_not_with_nested_namespaces(self):
         done = self.launch("-s", self.settings(allowNestedUserNamespaces=True), "--egress", "socket", "true", status=125)

@@ -543,6 +543,7 @@ print(get('evil.test', 80)[:12])
         done = self.launch("-s", settings, "--dry-run", "true", status=0)
         self.assertIn("way out: 127.0.0.1:3128 and every other TCP address, a private gateway\n", done.out)
         self.assertIn("HTTPS_PROXY=http://127.0.0.1:3128\n", done.out)
+        self.assertIn("  own /etc/resolv.conf and /etc/hosts (--egress transparent)\n", done.out)
 
     def test_what_it_is_called_when_it_is_misspelt(self):
         done = self.launch("-s", self.settings(), "--egress", "transparently", "true", status=125)
