@@ -19,6 +19,13 @@ enum {
     ACCESS_DENIED = 49, /* of an alert (RFC 8446 6.2) */
 };
 
+/* Who connects to the listener itself from an address that is not loopback: the kernel may have
+ * seen our half only, for which the client is the destination. */
+static bool is_peer(const struct session *session, const struct target *target)
+{
+    return addr_eq(&target->addr, &session->peer.addr) && target->port == session->peer.port;
+}
+
 static bool read_destination(const struct session *session, struct target *out)
 {
     struct sockaddr_storage to = {.ss_family = AF_UNSPEC};
@@ -26,7 +33,8 @@ static bool read_destination(const struct session *session, struct target *out)
     const int level = session->peer.addr.family == 4 ? IPPROTO_IP : IPPROTO_IPV6;
     out->is_addr = true;
     return getsockopt(session->client.fd, level, ORIGINAL_DST, &to, &len) == 0 &&
-           addr_from_sockaddr((struct sockaddr *)&to, &out->addr, &out->port) && out->port != 0;
+           addr_from_sockaddr((struct sockaddr *)&to, &out->addr, &out->port) && out->port != 0 &&
+           !is_peer(session, out);
 }
 
 static enum proto_result read_transparent(struct session *session)

@@ -328,6 +328,19 @@ for host in ('127.0.0.1', '::1') * 20:
 """)
         self.assertEqual(done.out.count("nothing says where this connection was meant to go"), 2 * 40, done)
 
+    def test_the_listener_itself_leads_nowhere_from_any_address(self):
+        """Its answers to an address that is not loopback are all that the kernel sees: not the question."""
+        self.lab()
+        done = self.inside("""
+for host, own, family in (('127.0.0.1', '192.0.2.1', V4), ('127.0.0.1', '198.18.0.1', V4), ('::1', 'fd3c:5e1a:77d2::c612:1', V6)) * 40:
+    sock = socket.socket(family)
+    sock.settimeout(30)
+    sock.bind((own, 0))
+    sock.connect((host, 54))
+    print(fetch(sock, 'good.test'))
+""")
+        self.assertEqual(done.out.count("nothing says where this connection was meant to go"), 2 * 120, done)
+
     def test_an_address_that_stands_for_nothing(self):
         self.lab(policy="default = allow", allow=())
         for host in ("198.18.77.77", "198.19.255.255", "fd3c:5e1a:77d2::c612:101"):
