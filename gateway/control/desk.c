@@ -156,9 +156,13 @@ static void close_inquiry(struct desk *desk, struct inquiry *inquiry)
     inquiry_free(inquiry);
 }
 
+/* A request that a reload has put under another policy asks again, maybe while others still wait
+ * for what it asked first: its id is that question's. */
 static struct inquiry *open_inquiry(struct desk *desk, const struct ask *ask)
 {
     struct inquiry *inquiry = inquiry_create(ask);
+    while (find_in(&desk->by_id, inquiry, compare_ids) != NULL)
+        inquiry_next_id(inquiry);
     TAILQ_INSERT_TAIL(&desk->inquiries, inquiry, link);
     add_to(&desk->by_key, inquiry, compare_inquiries);
     add_to(&desk->by_id, inquiry, compare_ids);

@@ -27,7 +27,8 @@ struct waiter {
 struct inquiry {
     TAILQ_ENTRY(inquiry) link;
     char *key;
-    char id[REQUEST_ID_LEN + 1]; /* of the request that asked first */
+    char
+        id[REQUEST_ID_LEN + 1]; /* of the request that asked first, or the next one that was free */
     struct asker *asker;
     struct grant about; /* what a grant that answers it says; its texts are the inquiry's */
     void *owner;
@@ -51,6 +52,9 @@ char *inquiry_key(const struct ask *ask);
 /* Without waiters. */
 struct inquiry *inquiry_create(const struct ask *ask);
 void inquiry_free(struct inquiry *inquiry);
+
+/* Takes the id that follows its own. */
+void inquiry_next_id(struct inquiry *inquiry);
 
 /* Whose word somebody still waits for: CHAIN_ASKS_... */
 unsigned inquiry_missing(const struct inquiry *inquiry);

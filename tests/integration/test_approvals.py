@@ -341,6 +341,27 @@ class Overtaken(ApprovalCase):
         self.gw.reload(self.reachable(self.config(policy="default = ask", hosts=[self.good, self.web])))
         client.send("y").expect("y")
 
+    def test_one_that_comes_under_another_policy_asks_for_itself(self):
+        """Those who ask no longer what they asked together do so one after the other: the one that the question was
+        named after may be the first to ask anew, while others still wait for what it asked before."""
+        two = "[policy two]\ndefault = ask\nallow-addresses = 127.0.0.0/8\n"
+        self.lab(workers=1, more=two)
+        hosts = [self.good, self.web]
+        for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0)):
+            with self.subTest(order=order):
+                self.gw.reload(self.reachable(self.config(policy="default = ask", workers=1, more=two, hosts=hosts)))
+                clients = [self.gw.client() for _ in order]
+                for number, which in enumerate(order):
+                    clients[which].request(f"CONNECT {self.good.authority} HTTP/1.1")
+                    entry, = self.pending(1, waiting=number + 1)
+                self.gw.reload(self.reachable(self.config(policy="default = ask", workers=1, more=two, hosts=hosts,
+                                                          listen="address = 127.0.0.1:0\npolicy = two")))
+                again, = self.pending(1, waiting=len(order))
+                self.assertEqual((entry["policy"], again["policy"]), ("main", "two"))
+                self.assertEqual(self.approve(again["id"])["answered"], len(order))
+                for client in clients:
+                    self.assertEqual(self.answer_of(client).status, 200)
+
     def test_a_drain_ends_the_wait(self):
         self.lab()
         client = self.ask()
