@@ -6,7 +6,8 @@ import subprocess
 import sys
 
 from lab import main
-from lab.launch import LaunchCase
+from lab.launch import LaunchCase, binary
+from lab.talk import PATIENCE_S
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -46,6 +47,14 @@ class Docs(LaunchCase):
                         self.check(block)
                         checked += 1
         self.assertGreater(checked, 0)
+
+    def test_the_demonstration_is_as_it_should_be(self):
+        """With a build directory that is named from where one stands, as people type it."""
+        build = os.path.dirname(os.path.dirname(os.path.realpath(binary())))
+        done = subprocess.run([os.path.join(ROOT, "packaging", "examples", "demo", "run"), os.path.basename(build)],
+                              cwd=os.path.dirname(build), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=PATIENCE_S)
+        self.assertEqual(done.returncode, 0, done.stdout.decode())
+        self.assertIn("all as it should be", done.stdout.decode())
 
     def test_settings_in_documents_are_taken(self):
         checked = 0
