@@ -435,6 +435,7 @@ static bool refuse_request(struct session *session)
     struct http *http = http_of(session);
     bool goes_on = can_go_on(session);
     refusal_send_http(session, goes_on);
+    http->scan = (struct http_scan){0}; /* of an answer, maybe, that did not come whole */
     http->skip = http->body;
     http->skipped = 0;
     buf_free(&http->forward);

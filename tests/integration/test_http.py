@@ -551,6 +551,27 @@ class Responses(HttpCase):
                     self.assertEqual(response.get("Connection"), "close")
                     client.expect_eof()
 
+    def test_a_head_that_never_came_whole_is_no_part_of_the_next_request(self):
+        """The client stays, and what it asks next is read from its first byte, however far the answer had come."""
+        begun = b"HTTP/1.1 200 OK\r\nX: " + b"a" * 3000
+        sizes = (4, 15, 16, 18, len(begun))
+
+        def stall(talk):
+            talk.send(begun[:int(talk.incoming().target[1:])]).read_all()
+
+        self.lab_upstream(stall, gateway="idle-timeout = 1s")
+        evil, rest = b"GET http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n", b"c: " + b"d" * 3000 + b"\r\n\r\n"
+        for following, status in ((evil + b"\r\n", 403), (evil + b"a: b\r\n" * 480 + rest, 431), (b"\r\n" * 2000, 400),
+                                  (evil + b"a\0\n: b\r\n" + rest, 400)):
+            clients = [self.gw.client() for _ in sizes]
+            for size, client in zip(sizes, clients):
+                client.request(f"GET {self.url}/{size} HTTP/1.1")
+            for size, client in zip(sizes, clients):
+                with self.subTest(size=size, following=following[:80]), client:
+                    self.assert_refused(client.response(), 504, "timeout")
+                    client.send(following)
+                    self.assertEqual(client.response().status, status)
+
     def test_L07_a_403_of_the_origin_is_the_origins(self):
         self.lab(reply(403, "mine"))
         response = self.gw.get(self.url + "/")
