@@ -177,7 +177,7 @@ void launch_watch(struct launch *launch)
 {
     struct ev_loop *loop = launch->server->gateway->loop;
     size_t unsent = launch->out.len - launch->out_sent;
-    if (launch->server->frozen)
+    if (launch->server->frozen || launch->fd < 0)
         return;
     int events = unsent > 0 ? EV_WRITE : 0;
     if (launch->state != LAUNCH_UPDATING && unsent < OUT_MAX && !launch->held)

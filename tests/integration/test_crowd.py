@@ -23,7 +23,7 @@ ANSWERS = (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", b"HTTP/1.1 200 
            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", b"HTTP/1.0 200 OK\r\n\r\nuntil the end",
            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffff\r\n" + bytes(70000), b"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n",
            b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\n\r\n" * 300, b"what is this", b"",
-           b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nfirst words")
+           b"HTTP/1.1 200 OK\r\nX: half of a he", b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nfirst words")
 KINDS = ["proxy", "transparent", "dns-tcp"]
 NETWORKS = (None, {"allowedDomains": ["good.test"]}, {"allowedDomains": ["*.good.test"], "deniedDomains": ["good.test"]},
             {"allowedDomains": ["good.test"], "deniedDomains": ["evil.test"], "deniedDomainReasons": {"evil.test": "no"}})
