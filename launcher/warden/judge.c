@@ -147,8 +147,11 @@ static bool on_moved(void *context, const struct tree_entry *entry)
     if (entry->type == PATH_UNREADABLE)
         return moved->allowed = false;
     autofree char *path = path_join(moved->to, entry->relative);
-    /* What could not be written before the move is guarded by mounts that do not move. */
-    if (fence_view(moved->fence, entry->path).writable && !fence_view(moved->fence, path).writable)
+    const struct fence_view before = fence_view(moved->fence, entry->path);
+    const struct fence_view after = fence_view(moved->fence, path);
+    /* Neither does something become what nobody outside has made, nor is free what somebody has:
+     * the directories above a mount do not move, but on what has come since the start lies none. */
+    if (before.writable != after.writable || (!before.readable && after.readable))
         moved->allowed = false;
     if (entry->type == PATH_SYMLINK && protect_lead(&moved->fence->protect, path, true) != NULL)
         moved->allowed = false;
@@ -161,11 +164,11 @@ bool judge_move(struct call *call, const struct spot *from, mode_t type, const c
 {
     if (!S_ISDIR(type))
         return true;
-    if (protect_lead(&call->ward->law->fence->protect, to, true) == NULL &&
-        !fence_differs_below(call->ward->law->fence, to) && !socket_names_below(call->ward, to))
+    const struct fence *fence = call->ward->law->fence;
+    if (protect_lead(&fence->protect, to, true) == NULL && !fence_differs_below(fence, to) &&
+        !fence_differs_below(fence, from->path) && !socket_names_below(call->ward, to))
         return true;
-    struct moved moved = {
-        .ward = call->ward, .fence = call->ward->law->fence, .to = to, .allowed = true};
+    struct moved moved = {.ward = call->ward, .fence = fence, .to = to, .allowed = true};
     return tree_walk(from->path, clock_ms() + MOVE_SEARCH_MS, on_moved, &moved, NULL) == 0 &&
            moved.allowed;
 }

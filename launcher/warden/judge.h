@@ -28,7 +28,8 @@ bool judge_may_create(const struct call *call, const char *path);
 bool judge_may_change(const struct call *call, const char *path);
 
 /* Whether what is at `from`, of this type, may get the name `to`. A directory takes everything in
- * it along: nothing below may become a name that could not have been created there. */
+ * it along: nothing below may become a name that could not have been created there, and nothing
+ * that is guarded one that is not. */
 bool judge_move(struct call *call, const struct spot *from, mode_t type, const char *to);
 
 /* The same for a socket. Otherwise the refusal has been reported. */

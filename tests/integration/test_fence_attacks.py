@@ -217,6 +217,27 @@ print("own", os.write(own, b"500"))
                 self.assertEqual(f.read(), "new\n")
 
 
+    def test_what_the_host_makes_is_not_freed_by_moving_the_directory_above_it(self):
+        """No mount keeps a directory in place that was not there: the warden does."""
+        self.filesystem["denyWrite"] = ["keep/a/no", "swap/no"]
+        self.filesystem["denyRead"] = ["hide/a/key", "swap/key"]
+        names = ["keep/a/no", "hide/a/key", "swap/no", "swap/key"]
+        os.makedirs(os.path.join(self.work, "other"))
+
+        def change():
+            for name in names:
+                self.write(name, "secret\n")
+
+        out, err = self.while_running(
+            "for d in keep/a keep hide/a hide swap; do mkdir to; mv -T $d to 2>/dev/null && echo MOVED $d && cat $(find to -type f);"
+            " mkdir -p to; python3 -c 'import ctypes, sys; sys.exit(ctypes.CDLL(None).renameat2(-100, sys.argv[1].encode(), -100, b\"to\", 2) != 0)' $d"
+            " && echo EXCHANGED $d; rm -rf to; done; mv -T other fine; echo end",
+            change)
+        self.assertEqual(out, "end\n", err)
+        for name in names:
+            with open(os.path.join(self.work, name)) as f:
+                self.assertEqual(f.read(), "secret\n")
+
     def test_what_is_hidden_stays_so_when_it_is_replaced_outside_meanwhile(self):
         names = ["key", "dir/deep/key", "whole/key", "absent", "later/key"]
         self.filesystem["denyRead"] = ["key", "dir/deep/key", "whole", "absent", "later"]
