@@ -9,6 +9,7 @@
 #include <jansson.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -17,7 +18,7 @@ enum { MESSAGE_MAX = 128 << 10 }; /* within what a socket's buffer holds everywh
 
 struct channel {
     struct ev_loop *loop;
-    int fd;
+    int fd, alone; /* `alone` may be -1 */
     ev_io io;
     channel_heard_fn *heard;
     void *arg;
@@ -33,12 +34,25 @@ struct channel_message {
 
 static void on_readable(struct ev_loop *loop, ev_io *io, int events);
 
+/* A channel is handed on, and then its file lives on elsewhere: epoll would go on telling of what
+ * is closed here (epoll(7), questions and answers), and libev ask to have it removed by a number
+ * that is another's by then. An instance that watches it alone is ours alone, and ends with it. */
+static int watch_alone(int fd)
+{
+    struct epoll_event wanted = {.events = EPOLLIN};
+    autoclose int alone = epoll_create1(EPOLL_CLOEXEC);
+    if (alone < 0 || epoll_ctl(alone, EPOLL_CTL_ADD, fd, &wanted) != 0)
+        return -1;
+    return steal_fd(&alone);
+}
+
 struct channel *channel_create(struct ev_loop *loop, int fd)
 {
     struct channel *channel = must(calloc(1, sizeof(*channel)));
     channel->loop = loop;
     channel->fd = fd;
-    ev_io_init(&channel->io, on_readable, fd, EV_READ);
+    channel->alone = watch_alone(fd);
+    ev_io_init(&channel->io, on_readable, channel->alone >= 0 ? channel->alone : fd, EV_READ);
     channel->io.data = channel;
     return channel;
 }
@@ -48,6 +62,8 @@ void channel_free(struct channel *channel)
     if (channel == NULL)
         return;
     ev_io_stop(channel->loop, &channel->io);
+    if (channel->alone >= 0)
+        close(channel->alone);
     close(channel->fd);
     free(channel);
 }
