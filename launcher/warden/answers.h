@@ -14,6 +14,20 @@
 #include "launcher/warden/call.h"
 #include "launcher/warden/table.h"
 
+#include <sys/syscall.h>
+
+/* Younger than the headers; since Linux 5.1 numbers are the same everywhere. */
+#ifndef SYS_fchmodat2
+#define SYS_fchmodat2 452
+#endif
+#ifndef SYS_setxattrat
+#define SYS_setxattrat 463
+#define SYS_removexattrat 466
+#endif
+#ifndef SYS_file_setattr
+#define SYS_file_setattr 469
+#endif
+
 enum answer {
     ANSWER_SENT = 1,   /* the reply is on its way already */
     ANSWER_RUN_IT = 2, /* the kernel is to run the call itself */

@@ -12,15 +12,6 @@
 #include <sys/syscall.h>
 #include <sys/xattr.h>
 
-/* Younger than the headers; since Linux 5.1 numbers are the same everywhere. */
-#ifndef SYS_setxattrat
-#define SYS_setxattrat 463
-#define SYS_removexattrat 466
-#endif
-#ifndef SYS_file_setattr
-#define SYS_file_setattr 469
-#endif
-
 enum { SETATTR_MAX = 4096 }; /* the kernel takes no more for the argument of file_setattr() */
 
 /* ---- what is to be changed ---- */

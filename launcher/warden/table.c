@@ -8,18 +8,6 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-/* Younger than the headers; since Linux 5.1 numbers are the same everywhere. */
-#ifndef SYS_fchmodat2
-#define SYS_fchmodat2 452
-#endif
-#ifndef SYS_setxattrat
-#define SYS_setxattrat 463
-#define SYS_removexattrat 466
-#endif
-#ifndef SYS_file_setattr
-#define SYS_file_setattr 469
-#endif
-
 #define ALWAYS TABLE_ALWAYS, 0
 #define WRITES(argument) argument, 0
 #define NAMED_SOCKETS TABLE_ALWAYS, SYSCALLS_NAMED_SOCKETS
