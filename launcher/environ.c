@@ -1,7 +1,6 @@
 #include "launcher/environ.h"
 
 #include "dns/addr.h"
-#include "dns/name.h"
 #include "srt/attach.h"
 #include "srt/cleanup.h"
 #include "srt/must.h"
@@ -154,11 +153,21 @@ static bool passes(const char *item, const struct settings *settings)
            !list_covers(&settings->credential_env_deny, item);
 }
 
+/* RFC 6761 6.3. What the other labels are is the gateway's to judge, whose libidn2 need not be
+ * loaded at every start for this. */
+static bool last_label_is_localhost(struct str host)
+{
+    if (host.len > 0 && host.p[host.len - 1] == '.')
+        host.len--;
+    const char *dot = memrchr(host.p, '.', host.len);
+    const struct str label = dot != NULL ? str_from(host, (size_t)(dot + 1 - host.p)) : host;
+    return str_ieq(label, str_of("localhost"));
+}
+
 /* The host part of an allow entry: before the port, without brackets. `*.localhost` is loopback as
  * well as `localhost`, and so is every spelling of these. */
 static bool entry_is_loopback(const char *entry)
 {
-    struct name name;
     struct addr addr;
     const bool bracket = entry[0] == '[';
     const bool wildcard = strncmp(entry, "*.", 2) == 0;
@@ -166,7 +175,7 @@ static bool entry_is_loopback(const char *entry)
     const struct str host = {from, strcspn(from, bracket ? "]" : ":")};
     if (addr_parse(&addr, host))
         return addr_is_loopback(&addr);
-    return name_parse_idna(&name, host) == NAME_OK && name_is_localhost(&name);
+    return last_label_is_localhost(host);
 }
 
 /* A client told to go straight to loopback would never reach a loopback service of the host that

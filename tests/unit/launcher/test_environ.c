@@ -144,13 +144,22 @@ static void test_allowed_loopback_goes_through_the_gateway(void **state)
         const char *settings;
         bool inside;
     } rows[] = {
-        {NETWORK("\"a.test\"") "}", true},          {NETWORK("\"localhost\"") "}", false},
-        {NETWORK("\"127.0.0.1:80\"") "}", false},   {NETWORK("\"127.0.0.2\"") "}", false},
-        {NETWORK("\"[::1]:80\"") "}", false},       {NETWORK("\"x.localhost\"") "}", false},
-        {NETWORK("\"localhost:3000\"") "}", false}, {NETWORK("\"localhost.test\"") "}", true},
-        {NETWORK("\"LocalHost.:1\"") "}", false},   {NETWORK("\"*.localhost\"") "}", false},
-        {NETWORK("\"[0:0::1]:80\"") "}", false},    {NETWORK("\"[::ffff:127.0.0.1]\"") "}", false},
-        {NETWORK("\"[::2]:80\"") "}", true},        {NETWORK("\"128.0.0.1\"") "}", true},
+        {NETWORK("\"a.test\"") "}", true},
+        {NETWORK("\"localhost\"") "}", false},
+        {NETWORK("\"127.0.0.1:80\"") "}", false},
+        {NETWORK("\"127.0.0.2\"") "}", false},
+        {NETWORK("\"[::1]:80\"") "}", false},
+        {NETWORK("\"x.localhost\"") "}", false},
+        {NETWORK("\"localhost:3000\"") "}", false},
+        {NETWORK("\"localhost.test\"") "}", true},
+        {NETWORK("\"LocalHost.:1\"") "}", false},
+        {NETWORK("\"*.localhost\"") "}", false},
+        {NETWORK("\"[0:0::1]:80\"") "}", false},
+        {NETWORK("\"[::ffff:127.0.0.1]\"") "}", false},
+        {NETWORK("\"[::2]:80\"") "}", true},
+        {NETWORK("\"128.0.0.1\"") "}", true},
+        {NETWORK("\"\xc3\xbc.localhost\"") "}", false},
+        {NETWORK("\"notlocalhost\"") "}", true},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         build(ENV("A=1"), rows[i].settings, (struct environ_options){.proxy = true});
