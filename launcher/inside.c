@@ -101,7 +101,7 @@ struct answer {
 };
 
 static _Noreturn void child(int sock, const struct inside *inside, enum inside_where where,
-                            inside_work *work, void *context)
+                            inside_work *work, inside_rest *rest, void *context)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     struct answer answer = {.err = {.text = ""}};
@@ -109,12 +109,18 @@ static _Noreturn void child(int sock, const struct inside *inside, enum inside_w
     answer.result = inside_join(inside, where, &answer.err);
     if (answer.result == 0)
         answer.result = work(context, inside, &gift, &answer.err);
-    fds_send(sock, &answer, sizeof(answer), gift.fds, answer.result == 0 ? gift.count : 0);
-    _exit(answer.result != 0);
+    bool good = answer.result == 0;
+    bool told = fds_send(sock, &answer, sizeof(answer), gift.fds, good ? gift.count : 0);
+    for (size_t i = 0; i < gift.count; i++)
+        close(gift.fds[i]);
+    if (good && told && rest != NULL)
+        rest(context, sock);
+    _exit(!good);
 }
 
-int inside_do(const struct inside *inside, enum inside_where where, inside_work *work,
-              void *context, struct inside_gift *gift, struct srt_err *err)
+static int start(struct inside_resident *started, const struct inside *inside,
+                 enum inside_where where, inside_work *work, inside_rest *rest, void *context,
+                 struct srt_err *err)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
@@ -126,14 +132,16 @@ int inside_do(const struct inside *inside, enum inside_where where, inside_work 
     if (pid < 0)
         return srt_err_set(err, "fork: %s%s", strerror(errno), remedy_for_limit(errno));
     if (pid == 0)
-        child(theirs, inside, where, work, context);
-    close(steal_fd(&theirs));
+        child(theirs, inside, where, work, rest, context);
+    *started = (struct inside_resident){.pid = pid, .sock = steal_fd(&ours)};
+    return 0;
+}
 
+static int hear(int sock, struct inside_gift *gift, struct srt_err *err)
+{
     struct answer answer;
     struct inside_gift got = {.count = INSIDE_MAX_FDS};
-    ssize_t len = fds_receive(ours, &answer, sizeof(answer), got.fds, &got.count);
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    ssize_t len = fds_receive(sock, &answer, sizeof(answer), got.fds, &got.count);
     if (len != sizeof(answer))
         return srt_err_set(err, "the process that prepares the sandbox from inside died");
     if (answer.result != 0)
@@ -141,4 +149,36 @@ int inside_do(const struct inside *inside, enum inside_where where, inside_work 
     else if (gift != NULL)
         *gift = got;
     return answer.result;
+}
+
+static void end(const struct inside_resident *started)
+{
+    close(started->sock);
+    while (waitpid(started->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+}
+
+int inside_do(const struct inside *inside, enum inside_where where, inside_work *work,
+              void *context, struct inside_gift *gift, struct srt_err *err)
+{
+    struct inside_resident started;
+    if (start(&started, inside, where, work, NULL, context, err) != 0)
+        return -1;
+    int result = hear(started.sock, gift, err);
+    end(&started);
+    return result;
+}
+
+int inside_settle(struct inside_resident *resident, const struct inside *inside, inside_work *work,
+                  inside_rest *rest, void *context, struct inside_gift *gift, struct srt_err *err)
+{
+    struct inside_resident started;
+    if (start(&started, inside, INSIDE_MOUNTS, work, rest, context, err) != 0)
+        return -1;
+    int result = hear(started.sock, gift, err);
+    if (result == 0)
+        *resident = started;
+    else
+        end(&started);
+    return result;
 }

@@ -1,8 +1,8 @@
 /*
- * Work inside a sandbox from outside: a short-lived child of ours joins the sandbox's user
- * namespace (in which our uid then has every capability) and its network or mount namespace, does
- * one thing and ends. It never joins the pid namespace and runs before the command does, so nothing
- * inside can touch it.
+ * Work inside a sandbox from outside: a child of ours joins the sandbox's user namespace (in which
+ * our uid then has every capability) and its network or mount namespace, does one thing and ends,
+ * or stays. It never joins the pid namespace and begins before the command does, so nothing inside
+ * can touch it.
  *
  * Ownership: the caller owns descriptors that come back. Thread: the launcher's only one, as it
  * forks. Failure: -1, or what the work says, with `err`.
@@ -40,7 +40,22 @@ enum inside_where { INSIDE_NET, INSIDE_MOUNTS };
 int inside_do(const struct inside *inside, enum inside_where where, inside_work *work,
               void *context, struct inside_gift *gift, struct srt_err *err);
 
-/* Makes the calling process a member; for children that go on living. */
+/* What a child that stays goes on as; `sock` is its end of a SOCK_SEQPACKET pair. Never returns. */
+typedef void inside_rest(void *context, int sock);
+
+/* A child that stays, and our end of the pair. */
+struct inside_resident {
+    pid_t pid;
+    int sock;
+};
+
+/* As inside_do() in the mount namespace, by a child that goes on as `rest` when its work is done.
+ * Nobody stays where the result is not 0. */
+int inside_settle(struct inside_resident *resident, const struct inside *inside, inside_work *work,
+                  inside_rest *rest, void *context, struct inside_gift *gift, struct srt_err *err);
+
+/* Makes the calling process a member; for children that need no work done before they are told of.
+ */
 int inside_join(const struct inside *inside, enum inside_where where, struct srt_err *err);
 
 /* One message of at most `size` bytes with descriptors on a SOCK_SEQPACKET pair. Receiving returns

@@ -215,25 +215,6 @@ static bool is_supervised(const struct launch *launch)
     return !launch->settings->allow_nested_user_namespaces;
 }
 
-static int put_up_mounts(struct launch *launch, const struct cell *cell, int socket_dir)
-{
-    struct mounts_job job = {
-        .plan = &launch->plan,
-        .tmpdir = launch->tmpdir == launch_private_tmpdir ? launch_private_tmpdir : NULL,
-        .socket_dir = socket_dir,
-        .own_names = launch->transparent,
-        .names_judged = is_supervised(launch),
-        .reads_judged = launch_judges_reads(launch),
-    };
-    struct srt_err err;
-    int result = inside_do(&cell->inside, INSIDE_MOUNTS, mounts_carry_out, &job, NULL, &err);
-    if (result == MOUNTS_CHANGED) {
-        launch->changed = err;
-        return EXIT_CHANGED;
-    }
-    return result == 0 ? 0 : fail("%s", err.text);
-}
-
 static mode_t own_umask(void)
 {
     const mode_t mask = umask(0);
@@ -276,21 +257,20 @@ static void report_violations(const struct launch *launch, struct violations *vi
 }
 
 static int run_job(struct launch *launch, struct cell *cell, struct egress *egress,
-                   struct control control, struct violations *violations, const struct job *job,
-                   int job_fd)
+                   struct control control, struct violations *violations,
+                   const struct warden_law *law, struct warden *warden, const struct job *job)
 {
-    autofree_sockets char **sockets = launch_sockets(launch);
-    struct warden_law law = {.fence = &launch->fence,
-                             .plan = &launch->plan,
-                             .sockets = sockets,
-                             .syscalls = job->syscalls,
-                             .silent = violations_ignored(violations, "deny ")};
+    struct srt_err err;
+    autoclose int job_fd = job_pack(job, &err);
+    if (job_fd < 0)
+        return fail("%s", err.text);
     struct supervise supervise = {.cell = cell,
                                   .egress = launch->way_out ? egress : NULL,
                                   .control = control,
                                   .asking = &launch->asking,
                                   .home = launch->home,
-                                  .law = &law,
+                                  .law = law,
+                                  .warden = warden,
                                   .violations = violations,
                                   .job = job,
                                   .streams = launch->streams.fds,
@@ -303,6 +283,72 @@ static int run_job(struct launch *launch, struct cell *cell, struct egress *egre
         say("ended with status %d", status);
     report_violations(launch, violations, started, status);
     control_close(&supervise.control);
+    return status;
+}
+
+/* What is done in the sandbox's mount namespace before the command runs. */
+struct furniture {
+    struct streams *streams;
+    struct mounts_job mounts;
+};
+
+static int furnish(void *context, const struct inside *inside, struct inside_gift *gift,
+                   struct srt_err *err)
+{
+    struct furniture *furniture = context;
+    if (streams_reopen(furniture->streams, inside, gift, err) != 0)
+        return -1;
+    return mounts_carry_out(&furniture->mounts, inside, gift, err);
+}
+
+/* By the warden, where there is to be one. */
+static int furnish_cell(struct launch *launch, const struct cell *cell, int socket_dir,
+                        const struct warden_law *law, struct warden *warden)
+{
+    struct furniture furniture = {
+        .streams = &launch->streams,
+        .mounts = {.plan = &launch->plan,
+                   .tmpdir = launch->tmpdir == launch_private_tmpdir ? launch_private_tmpdir : NULL,
+                   .socket_dir = socket_dir,
+                   .own_names = launch->transparent,
+                   .names_judged = is_supervised(launch),
+                   .reads_judged = launch_judges_reads(launch)}};
+    struct srt_err err;
+    struct inside_gift gift = {.count = 0};
+    int result = is_supervised(launch)
+                     ? warden_start(warden, &cell->inside, law, furnish, &furniture, &gift, &err)
+                     : inside_do(&cell->inside, INSIDE_MOUNTS, furnish, &furniture, &gift, &err);
+    streams_take(&launch->streams, &gift);
+    if (result == MOUNTS_CHANGED) {
+        launch->changed = err;
+        return EXIT_CHANGED;
+    }
+    return result == 0 ? 0 : fail("%s", err.text);
+}
+
+static int run_fenced(struct launch *launch, struct cell *cell, struct egress *egress,
+                      struct control control, int socket_dir)
+{
+    static struct violations violations;
+    violations_open(&violations, launch->name, launch->argv, launch->settings,
+                    launch->violations_fd);
+    autofree char **roots = list_roots(&launch->plan);
+    autofree_sockets char **sockets = launch_sockets(launch);
+    const struct job job = make_job(launch, roots, &violations);
+    const struct warden_law law = {.fence = &launch->fence,
+                                   .plan = &launch->plan,
+                                   .sockets = sockets,
+                                   .syscalls = job.syscalls,
+                                   .silent = violations_ignored(&violations, "deny ")};
+    struct warden warden = {.reports = -1};
+    struct srt_err err;
+    int status = furnish_cell(launch, cell, socket_dir, &law, &warden);
+    if (status == 0 && publish_start(&launch->options.publish, &cell->inside, &err) != 0)
+        status = fail("%s", err.text);
+    if (status == 0)
+        status = run_job(launch, cell, egress, control, &violations, &law, &warden, &job);
+    warden_end(&warden);
+    violations_close(&violations);
     return status;
 }
 
@@ -321,25 +367,7 @@ static int run_inside(struct launch *launch, struct cell *cell, struct egress *e
         return EXIT_FAILED;
     if (launch->options.verbose)
         tell_what_is_done(launch, egress);
-    if (streams_reopen(&launch->streams, &cell->inside, &err) != 0)
-        return fail("%s", err.text);
-    int mounted = put_up_mounts(launch, cell, socket_dir);
-    if (mounted != 0)
-        return mounted;
-    if (publish_start(&launch->options.publish, &cell->inside, &err) != 0)
-        return fail("%s", err.text);
-
-    static struct violations violations;
-    violations_open(&violations, launch->name, launch->argv, launch->settings,
-                    launch->violations_fd);
-    autofree char **roots = list_roots(&launch->plan);
-    const struct job job = make_job(launch, roots, &violations);
-    autoclose int job_fd = job_pack(&job, &err);
-    if (job_fd < 0)
-        return fail("%s", err.text);
-    const int status = run_job(launch, cell, egress, control, &violations, &job, job_fd);
-    violations_close(&violations);
-    return status;
+    return run_fenced(launch, cell, egress, control, socket_dir);
 }
 
 static void end_way_out(struct egress *egress)

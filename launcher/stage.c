@@ -3,6 +3,7 @@
 #include "launcher/inside.h"
 #include "launcher/job.h"
 #include "launcher/landlock.h"
+#include "launcher/remedy.h"
 #include "launcher/syscalls.h"
 #include "srt/attach.h"
 #include "srt/cleanup.h"
@@ -43,6 +44,15 @@ static _Noreturn void fail(int sock, const char *text)
 {
     stage_send(sock, STAGE_FAILED, 0, text);
     _exit(FAILED);
+}
+
+/* With the number of the last error, and what lifts the limit that it may have come from. */
+static _Noreturn void fail_for_lack(int sock, const char *text)
+{
+    struct srt_err err;
+    const int error = errno;
+    srt_err_set(&err, "%s: %s%s", text, strerror(error), remedy_for_limit(error));
+    fail(sock, err.text);
 }
 
 /* bubblewrap has done all this; a stand-in that only says so is found out here. */
@@ -140,10 +150,10 @@ static int start_sender(int sock)
 {
     int ends[2], listener;
     if (pipe2(ends, O_CLOEXEC) != 0)
-        fail(sock, "no pipe");
+        fail_for_lack(sock, "the command cannot be started: pipe");
     long pid = syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, NULL);
     if (pid < 0)
-        fail(sock, "no process");
+        fail_for_lack(sock, "the command cannot be started: fork");
     if (pid > 0)
         return ends[1];
     if (read(ends[0], &listener, sizeof(listener)) != (ssize_t)sizeof(listener))
@@ -227,9 +237,7 @@ static _Noreturn void become_command(int sock, const struct job *job, int report
         fail(sock, err.text);
     char byte;
     int error = EIO; /* process 1 has ended, or will never have its filter */
-    /* Who answers this call is there, if anybody is to: the warden. */
-    const bool answered = syscall(SYS_umask, job->umask) >= 0;
-    if (answered && read(filtered, &byte, 1) == 1) {
+    if (read(filtered, &byte, 1) == 1) {
         execvp(job->argv[0], job->argv);
         error = exec_error(job->argv[0], errno);
     }
@@ -242,10 +250,10 @@ static pid_t start_command(int sock, const struct job *job)
     struct srt_err err;
     int report[2], filtered[2];
     if (pipe2(report, O_CLOEXEC) != 0 || pipe2(filtered, O_CLOEXEC) != 0)
-        fail(sock, "no pipe");
+        fail_for_lack(sock, "the command cannot be started: pipe");
     pid_t pid = fork();
     if (pid < 0)
-        fail(sock, "the command cannot be started: no process");
+        fail_for_lack(sock, "the command cannot be started: fork");
     if (pid == 0)
         become_command(sock, job, report[1], filtered[0]);
     if (syscalls_install(job->syscalls, &err) != 0)
@@ -350,7 +358,7 @@ static _Noreturn void watch(int sock, pid_t command, const struct job *job)
                         .own_group = job->own_group,
                         .wait = job->wait};
     if (ward.signals < 0)
-        fail(sock, "no signalfd");
+        fail_for_lack(sock, "the command cannot be watched: signalfd");
     reap(&ward);
     for (;;) {
         struct pollfd wake[] = {{.fd = sock, .events = POLLIN},
@@ -394,7 +402,7 @@ _Noreturn void stage_run(int sock)
 
     check_walls(sock);
     if (send_ready(sock) != 0)
-        fail(sock, "the sandbox's namespaces and its port cannot be handed out");
+        fail_for_lack(sock, "the sandbox's namespaces and its port cannot be handed out");
     autoclose int fd = wait_for_go(sock);
     struct job job = job_unpack(fd);
     close(steal_fd(&fd));

@@ -69,8 +69,8 @@ static bool is_same(const struct stat *before, const struct stat *after)
 }
 
 /* In the child that has joined the sandbox; its own streams are still the caller's. */
-static int reopen(void *context, const struct inside *inside, struct inside_gift *gift,
-                  struct srt_err *err)
+int streams_reopen(void *context, const struct inside *inside, struct inside_gift *gift,
+                   struct srt_err *err)
 {
     (void)inside;
     const struct streams *streams = context;
@@ -96,18 +96,12 @@ static int reopen(void *context, const struct inside *inside, struct inside_gift
     return 0;
 }
 
-int streams_reopen(struct streams *streams, const struct inside *inside, struct srt_err *err)
+void streams_take(struct streams *streams, const struct inside_gift *gift)
 {
-    struct inside_gift gift = {.count = 0};
-    if (streams->paths[0] == NULL && streams->paths[1] == NULL && streams->paths[2] == NULL)
-        return 0;
-    if (inside_do(inside, INSIDE_MOUNTS, reopen, streams, &gift, err) != 0)
-        return -1;
     size_t next = 0;
     for (int fd = 0; fd < 3; fd++)
-        if (streams->paths[fd] != NULL && next < gift.count)
-            streams->fds[fd] = gift.fds[next++];
-    return 0;
+        if (streams->paths[fd] != NULL && next < gift->count)
+            streams->fds[fd] = gift->fds[next++];
 }
 
 void streams_restore_flags(const struct streams *streams)

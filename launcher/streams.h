@@ -25,8 +25,11 @@ struct streams {
 
 /* Before anything is started. */
 int streams_look(struct streams *streams, const bool closed[3], struct srt_err *err);
-/* In the sandbox, before anything in it is hidden. */
-int streams_reopen(struct streams *streams, const struct inside *inside, struct srt_err *err);
+/* An inside_work for the mount namespace before anything in it is hidden; the context is a struct
+ * streams, and the gift is for streams_take(), which takes it. */
+int streams_reopen(void *streams, const struct inside *inside, struct inside_gift *gift,
+                   struct srt_err *err);
+void streams_take(struct streams *streams, const struct inside_gift *gift);
 /* The command is gone: what it has done to the flags of an open file, such as O_NONBLOCK, would be
  * the caller's to find, and what is said now would be lost. */
 void streams_restore_flags(const struct streams *streams);

@@ -34,7 +34,6 @@ enum { HANDED_ON = sizeof(handed_on) / sizeof(handed_on[0]) };
 struct watch {
     struct supervise *run;
     int signals;
-    struct warden warden;
     int64_t kill_at_ms, retry_at_ms; /* 0 = not set */
     bool terminal_given, said_lost, lingers;
     uint64_t serial;
@@ -178,19 +177,23 @@ static int not_run(const struct watch *watch, int error)
     return missing ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }
 
+static void lose_warden(struct watch *watch)
+{
+    say("the process that supervises the sandbox has died; the command is killed");
+    end(watch, EXIT_FAILED);
+    cell_kill(watch->run->cell);
+}
+
 static void on_listener(struct watch *watch, int listener)
 {
-    struct srt_err err;
-    if (listener < 0) {
-        if (watch->run->verbose)
-            say("this runs inside a supervised sandbox: new protected names are only found at the "
-                "end");
-    } else if (warden_start(&watch->warden, &watch->run->cell->inside, watch->run->law, listener,
-                            &err) != 0) {
-        say("%s", err.text);
-        end(watch, EXIT_FAILED);
-        cell_kill(watch->run->cell);
+    if (listener >= 0) {
+        if (!warden_give(watch->run->warden, listener))
+            lose_warden(watch);
+        return;
     }
+    warden_end(watch->run->warden);
+    if (watch->run->verbose)
+        say("this runs inside a supervised sandbox: new protected names are only found at the end");
 }
 
 static void on_stage(struct watch *watch)
@@ -245,7 +248,8 @@ static bool on_report(struct watch *watch)
     static struct warden_report report;
     int fds[2] = {-1, -1};
     size_t count = 2;
-    ssize_t len = fds_receive(watch->warden.reports, &report, sizeof(report) - 1, fds, &count);
+    ssize_t len =
+        fds_receive(watch->run->warden->reports, &report, sizeof(report) - 1, fds, &count);
     if (len <= (ssize_t)offsetof(struct warden_report, path))
         return false;
     ((char *)&report)[len] = '\0';
@@ -265,15 +269,13 @@ static void on_warden(struct watch *watch)
     if (on_report(watch))
         return;
     int status = 0;
-    while (waitpid(watch->warden.pid, &status, 0) < 0 && errno == EINTR)
+    while (waitpid(watch->run->warden->pid, &status, 0) < 0 && errno == EINTR)
         ;
-    watch->warden.pid = 0;
-    close(steal_fd(&watch->warden.reports));
+    watch->run->warden->pid = 0;
+    close(steal_fd(&watch->run->warden->reports));
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return;
-    say("the process that supervises the sandbox has died; the command is killed");
-    end(watch, EXIT_FAILED);
-    cell_kill(watch->run->cell);
+    lose_warden(watch);
 }
 
 static const char *member(const json_t *frame, const char *name)
@@ -395,7 +397,7 @@ static void loop(struct watch *watch)
             {.fd = run->cell->sock, .events = POLLIN},
             {.fd = run->egress != NULL ? run->egress->connection : -1, .events = POLLIN},
             {.fd = run->control.fd, .events = POLLIN},
-            {.fd = watch->warden.reports, .events = POLLIN},
+            {.fd = watch->run->warden->reports, .events = POLLIN},
             {.fd = violations_pending(run->violations) ? run->violations->fd : -1,
              .events = POLLOUT},
             {.fd = asking_fd(run->asking), .events = POLLIN},
@@ -431,11 +433,11 @@ static sigset_t signals_to_take(uint64_t ignored)
 
 static void collect_last_reports(struct watch *watch)
 {
-    struct pollfd wake = {.fd = watch->warden.reports, .events = POLLIN};
+    struct pollfd wake = {.fd = watch->run->warden->reports, .events = POLLIN};
     while (wake.fd >= 0 && poll(&wake, 1, 0) > 0 && on_report(watch))
         ;
-    violations_add_unlisted(watch->run->violations, warden_missed(&watch->warden));
-    warden_end(&watch->warden);
+    violations_add_unlisted(watch->run->violations, warden_missed(watch->run->warden));
+    warden_end(watch->run->warden);
 }
 
 /* Denials that were on their way when the command ended still count. */
@@ -468,8 +470,7 @@ static bool settle_policy(struct watch *watch)
 
 int supervise_run(struct supervise *run, int job_fd)
 {
-    struct watch watch = {
-        .run = run, .terminal_given = run->job->own_group, .warden = {.reports = -1}};
+    struct watch watch = {.run = run, .terminal_given = run->job->own_group};
     /* From here on signals are for the command. Blocked in ourselves only; the stage sets its own.
      */
     sigset_t set = signals_to_take(run->job->ignored_signals), block = set;

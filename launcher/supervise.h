@@ -21,7 +21,8 @@ struct supervise {
     struct control control;
     struct asking *asking;
     const struct warden_law *law;
-    const char *home; /* for hints; may be NULL */
+    struct warden *warden; /* not running: nobody supervises the command's calls */
+    const char *home;      /* for hints; may be NULL */
     struct violations *violations;
     const struct job *job;
     const int *streams; /* three: what the command gets instead of ours, or -1 */

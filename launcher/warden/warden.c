@@ -73,48 +73,6 @@ static void do_not_interrupt(void)
         sched_setscheduler(0, SCHED_BATCH, &none);
 }
 
-static _Noreturn void become_warden(const struct inside *inside, const struct warden_law *law,
-                                    const struct warden *warden, int listener, int reports,
-                                    pid_t parent)
-{
-    struct srt_err err;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    prctl(PR_SET_NAME, "srt-warden");
-    sigset_t all;
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, NULL);
-    signal(SIGCHLD, SIG_IGN); /* those who wait for a FIFO reap themselves */
-    uid_t uid = getuid();     /* as inside; no longer here once we have joined */
-    gid_t gid = getgid();
-    if (getppid() != parent || inside_join(inside, INSIDE_MOUNTS, &err) != 0 ||
-        setns(inside->net_ns, CLONE_NEWNET) != 0 || !call_set_rights(true))
-        _exit(1);
-    prctl(PR_SET_DUMPABLE, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* the change of rights has cleared it */
-    umask(0);
-    do_not_interrupt();
-    int own_fds = openat(inside->host_proc, "self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (own_fds < 0)
-        _exit(1);
-    uint64_t flags = SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP;
-    ioctl(listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, flags); /* faster where the kernel knows it */
-    static struct ward ward;
-    ward = (struct ward){.listener = listener,
-                         .reports = reports,
-                         .host_proc = inside->host_proc,
-                         .own_fds = own_fds,
-                         .missed = warden->missed,
-                         .slow_ms = INT64_MIN / 2,
-                         .here = -1,
-                         .law = law,
-                         .uid = uid,
-                         .gid = gid,
-                         .secrets = (law->syscalls & SYSCALLS_WATCH_READS) != 0 &&
-                                    secrets_watch(law->fence)};
-    find_masks(&ward);
-    serve(&ward);
-}
-
 static int by_number(const void *a, const void *b)
 {
     return *(const int *)a - *(const int *)b;
@@ -131,35 +89,114 @@ static void close_all_but(int *fds, size_t count)
     syscall(SYS_close_range, next, ~0u, 0);
 }
 
-int warden_start(struct warden *warden, const struct inside *inside, const struct warden_law *law,
-                 int listener, struct srt_err *err)
+/* What a warden is made of. */
+struct post {
+    const struct warden_law *law;
+    inside_work *furnish;
+    void *furniture;
+    pid_t parent;
+    uid_t uid; /* as inside; no longer ours once we have joined */
+    gid_t gid;
+    uint64_t *missed;
+    int own_fds, host_proc; /* known in the child alone */
+};
+
+/* Where it stands from here on; then the command may run. */
+static int take_post(void *context, const struct inside *inside, struct inside_gift *gift,
+                     struct srt_err *err)
 {
-    int pair[2];
+    struct post *post = context;
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    signal(SIGCHLD, SIG_IGN); /* those who wait for a FIFO reap themselves */
+    int result = post->furnish(post->furniture, inside, gift, err);
+    if (result != 0)
+        return result;
+    if (setns(inside->net_ns, CLONE_NEWNET) != 0 || !call_set_rights(true))
+        return srt_err_set(err, "who supervises the sandbox cannot join it: %s", strerror(errno));
+    prctl(PR_SET_NAME, "srt-warden");
+    prctl(PR_SET_DUMPABLE, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* the change of rights has cleared it */
+    if (getppid() != post->parent)
+        return srt_err_set(err, "srt-launch has died");
+    umask(0);
+    do_not_interrupt();
+    post->host_proc = inside->host_proc;
+    post->own_fds = openat(inside->host_proc, "self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return post->own_fds >= 0 ? 0
+                              : srt_err_set(err, "who supervises the sandbox cannot see itself: %s",
+                                            strerror(errno));
+}
+
+/* -1: nobody is to be supervised. */
+static int wait_for_listener(int sock)
+{
+    char byte;
+    int listener = -1;
+    size_t count = 1;
+    fds_receive(sock, &byte, sizeof(byte), &listener, &count);
+    return count == 1 ? listener : -1;
+}
+
+static void stand_guard(void *context, int sock)
+{
+    const struct post *post = context;
+    /* Nothing else of the launcher's: neither the stage's socket nor the gateway's, whose ends must
+     * mean what they say. */
+    int keep[] = {sock, post->host_proc, post->own_fds};
+    close_all_but(keep, sizeof(keep) / sizeof(keep[0]));
+    static struct ward ward;
+    ward = (struct ward){.reports = sock,
+                         .host_proc = post->host_proc,
+                         .own_fds = post->own_fds,
+                         .missed = post->missed,
+                         .slow_ms = INT64_MIN / 2,
+                         .here = -1,
+                         .law = post->law,
+                         .uid = post->uid,
+                         .gid = post->gid,
+                         .secrets = (post->law->syscalls & SYSCALLS_WATCH_READS) != 0 &&
+                                    secrets_watch(post->law->fence)};
+    find_masks(&ward);
+    ward.listener = wait_for_listener(sock);
+    if (ward.listener < 0)
+        _exit(0);
+    uint64_t flags = SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP;
+    ioctl(ward.listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, flags); /* faster where it is known */
+    serve(&ward);
+}
+
+int warden_start(struct warden *warden, const struct inside *inside, const struct warden_law *law,
+                 inside_work *furnish, void *furniture, struct inside_gift *gift,
+                 struct srt_err *err)
+{
     *warden = (struct warden){.reports = -1};
-    autoclose int owned = listener;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-        return srt_err_set(err, "socketpair: %s%s", strerror(errno), remedy_for_limit(errno));
     warden->missed = mmap(NULL, sizeof(*warden->missed), PROT_READ | PROT_WRITE,
                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert(warden->missed != MAP_FAILED);
-    pid_t parent = getpid();
-    pid_t pid = _Fork(); /* as in inside.c: no thread may be started in the child */
-    if (pid < 0) {
-        close(pair[0]);
-        close(pair[1]);
-        return srt_err_set(err, "fork: %s%s", strerror(errno), remedy_for_limit(errno));
+    struct post post = {.law = law,
+                        .furnish = furnish,
+                        .furniture = furniture,
+                        .parent = getpid(),
+                        .uid = getuid(),
+                        .gid = getgid(),
+                        .missed = warden->missed};
+    struct inside_resident resident;
+    int result = inside_settle(&resident, inside, take_post, stand_guard, &post, gift, err);
+    if (result != 0) {
+        warden_end(warden);
+        return result;
     }
-    if (pid == 0) {
-        /* Nothing else of the launcher's: neither the stage's socket nor the gateway's, whose ends
-         * must mean what they say. */
-        int keep[] = {owned, pair[1], inside->host_proc, inside->mount_ns, inside->net_ns};
-        close_all_but(keep, sizeof(keep) / sizeof(keep[0]));
-        become_warden(inside, law, warden, owned, pair[1], parent);
-    }
-    close(pair[1]);
-    warden->pid = pid;
-    warden->reports = pair[0];
+    warden->pid = resident.pid;
+    warden->reports = resident.sock;
     return 0;
+}
+
+bool warden_give(const struct warden *warden, int listener)
+{
+    autoclose int owned = listener;
+    return fds_send(warden->reports, "", 1, &owned, 1);
 }
 
 void warden_replace(const struct warden_report *report, int dir, int reply)

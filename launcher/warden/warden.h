@@ -1,7 +1,7 @@
 /*
  * The warden: a process of ours that joined the sandbox's user and mount namespaces, but neither
- * its filter nor its process namespace, and answers the system calls that can put a name into the
- * tree.
+ * its filter nor its process namespace. It puts up the mounts, and then answers the system calls
+ * that can put a name into the tree.
  *
  * A name that does not exist yet cannot be covered by a mount without leaving something on the
  * host. So calls that create names do not run in the kernel on the caller's behalf: the warden
@@ -63,11 +63,17 @@ struct warden {
     uint64_t *missed; /* reports that found no room for too long, shared with the process */
 };
 
-/* Takes `listener`, the notification descriptor of the filter. */
+/* Returns when `furnish` is done, with its result, and the warden waits for the listener: 0, or
+ * anything else with `err` and without a warden. */
 int warden_start(struct warden *warden, const struct inside *inside, const struct warden_law *law,
-                 int listener, struct srt_err *err);
+                 inside_work *furnish, void *furniture, struct inside_gift *gift,
+                 struct srt_err *err);
+/* Takes `listener`, the notification descriptor of the filter. False: there is no warden any more.
+ */
+bool warden_give(const struct warden *warden, int listener);
 /* How many refusals were not reported. */
 uint64_t warden_missed(const struct warden *warden);
+/* At any time, also when it was never started. */
 void warden_end(struct warden *warden);
 /* Does what WARDEN_REPLACE asks for. Takes the descriptors. */
 void warden_replace(const struct warden_report *report, int dir, int reply);

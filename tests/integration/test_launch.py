@@ -17,7 +17,7 @@ import threading
 import time
 import unittest
 
-from fence import Fence, both
+from fence import LAUNCH, Fence, both
 from lab.serve import serve
 
 
@@ -1097,6 +1097,13 @@ class WayOut(Launch):
         self.assertIn("srt-gateway", result.stderr)
         self.assertEqual(os.listdir(self.work), [])
 
+    def test_it_loads_no_library_that_only_the_gateway_needs(self):
+        """Each costs every start, and every fork of it."""
+        loaded = subprocess.run(["ldd", LAUNCH], capture_output=True, text=True, check=True).stdout
+        self.assertIn("libjansson", loaded)
+        for library in ("idn2", "unistring", "crypto", "ssl", "cares", "libev", "seccomp", "inih"):
+            self.assertNotIn(library, loaded)
+
     def test_N01_N02_no_other_way_out(self):
         servers = []
         for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
@@ -1161,7 +1168,8 @@ class WayOut(Launch):
         os.unlink(self.socket_path)
         second = FakeGateway(self.socket_path, ATTACHED)
         self.addCleanup(second.close)
-        self.assertTrue(until(lambda: second.listeners))
+        self.assertTrue(until(lambda: second.seen))
+        self.assertTrue(second.listeners)
         self.assertEqual(second.seen[0]["name"], gateway.seen[0]["name"])
         out, err = process.communicate("go\n", timeout=20)
         self.assertEqual(process.returncode, 0)
