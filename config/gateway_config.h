@@ -42,6 +42,11 @@ struct config_address {
     uint16_t port;
 };
 
+enum { CONFIG_ADDRESS_TEXT_MAX = 128 };
+/* As it would be written: `unix:/path`, `1.2.3.4:80`, `[::1]:80` or `none`; returns `out`. */
+const char *config_address_format(char out[CONFIG_ADDRESS_TEXT_MAX],
+                                  const struct config_address *address);
+
 struct config_listen {
     const char *name;
     struct place place;

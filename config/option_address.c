@@ -63,17 +63,24 @@ static bool read_address(struct option_input *input, struct config_address *addr
     return false;
 }
 
-static void print_address(const char *key, const struct config_address *address, FILE *out)
+const char *config_address_format(char out[CONFIG_ADDRESS_TEXT_MAX],
+                                  const struct config_address *address)
 {
     char text[ADDR_TEXT_MAX];
     if (address->path != NULL)
-        fprintf(out, "%s = unix:%s\n", key, address->path);
-    else if (address->addr.family == 6)
-        fprintf(out, "%s = [%s]:%u\n", key, addr_format(text, &address->addr), address->port);
-    else if (address->addr.family == 4)
-        fprintf(out, "%s = %s:%u\n", key, addr_format(text, &address->addr), address->port);
+        snprintf(out, CONFIG_ADDRESS_TEXT_MAX, "unix:%s", address->path);
+    else if (address->addr.family == 0)
+        snprintf(out, CONFIG_ADDRESS_TEXT_MAX, "none");
     else
-        fprintf(out, "%s = none\n", key);
+        snprintf(out, CONFIG_ADDRESS_TEXT_MAX, address->addr.family == 6 ? "[%s]:%u" : "%s:%u",
+                 addr_format(text, &address->addr), address->port);
+    return out;
+}
+
+static void print_address(const char *key, const struct config_address *address, FILE *out)
+{
+    char text[CONFIG_ADDRESS_TEXT_MAX];
+    fprintf(out, "%s = %s\n", key, config_address_format(text, address));
 }
 
 static void read_listen_address(const struct option *option, void *field,

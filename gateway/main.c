@@ -1,6 +1,6 @@
 /* srt-gateway: the words of the command line to the code that does them. */
+#include "commands/command.h"
 #include "config/fault.h"
-#include "control/command.h"
 
 #include <string.h>
 

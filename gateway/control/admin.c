@@ -45,7 +45,7 @@ struct admin_client {
     bool head;         /* only the answer's head is wanted */
     const char *allow; /* the method that the page has, with 405 */
     uint64_t missed;   /* lines that a stream did not take */
-    char peer[ADDRESS_TEXT_MAX];
+    char peer[CONFIG_ADDRESS_TEXT_MAX];
 };
 
 struct door {
@@ -439,7 +439,7 @@ static void name_peer(struct admin_client *client)
                   addr_from_sockaddr((struct sockaddr *)&from, &address.addr, &address.port);
     len = sizeof(unix_peer);
     if (client->tcp)
-        gateway_format_address(client->peer, &address);
+        config_address_format(client->peer, &address);
     else if (getsockopt(client->fd, SOL_SOCKET, SO_PEERCRED, &unix_peer, &len) == 0)
         snprintf(client->peer, sizeof(client->peer), "uid=%u,pid=%d", unix_peer.uid, unix_peer.pid);
 }
@@ -572,10 +572,10 @@ void admin_claim(struct admin *admin)
 
 void admin_append_addresses(const struct admin *admin, struct json *line)
 {
-    char text[ADDRESS_TEXT_MAX];
+    char text[CONFIG_ADDRESS_TEXT_MAX];
     for (size_t i = 0; i < admin->door_count; i++) {
         json_append(line, STR(" admin="));
-        json_append(line, str_of(gateway_format_address(text, &admin->doors[i].bound)));
+        json_append(line, str_of(config_address_format(text, &admin->doors[i].bound)));
     }
 }
 

@@ -3,7 +3,6 @@
 #include "config/value.h"
 #include "control/admin_approvals.h"
 #include "control/attach.h"
-#include "control/command.h"
 #include "control/deed.h"
 #include "control/desk.h"
 #include "control/granting.h"
@@ -81,14 +80,14 @@ static void sum_requests(const struct workers_stats *stats, uint64_t *allowed, u
 
 static void put_listeners(const struct gateway *gateway, struct json *body)
 {
-    char text[ADDRESS_TEXT_MAX];
+    char text[CONFIG_ADDRESS_TEXT_MAX];
     json_object_open(body, "listeners");
     for (size_t i = 0; i < gateway->snapshot->config->listen_count; i++) {
         const struct config_listen *config = &gateway->snapshot->config->listens[i];
         const struct listener *listener = gateway->listeners[i];
         const struct config_address *address =
             listener != NULL ? listener_bound(listener) : &config->address;
-        json_text(body, config->name, str_of(gateway_format_address(text, address)));
+        json_text(body, config->name, str_of(config_address_format(text, address)));
     }
     json_object_close(body);
 }

@@ -378,11 +378,11 @@ void attach_listen(struct attach_server *server, struct listener *listener)
 
 void attach_append_address(const struct attach_server *server, struct json *line)
 {
-    char text[ADDRESS_TEXT_MAX];
+    char text[CONFIG_ADDRESS_TEXT_MAX];
     if (server->listener == NULL)
         return;
     json_append(line, STR(" control="));
-    json_append(line, str_of(gateway_format_address(text, listener_bound(server->listener))));
+    json_append(line, str_of(config_address_format(text, listener_bound(server->listener))));
 }
 
 void attach_serve_private(struct attach_server *server, int fd)

@@ -11,6 +11,7 @@
 #include "record/json.h"
 #include "session/worker.h"
 
+#include <ev.h>
 #include <sys/queue.h>
 
 struct addresses;
@@ -19,7 +20,6 @@ LIST_HEAD(polls, poll);
 struct admin;
 struct attach_server;
 struct desk;
-struct ev_loop;
 struct handover;
 struct predecessors;
 struct reloader;
@@ -43,8 +43,12 @@ struct gateway {
     struct polls polls; /* under way */
     struct desk *desk;
     bool draining;
+    ev_timer drain_deadline;
     bool retired; /* another process has taken the place; what is open is served to its end */
 };
+
+/* snapshot_load() with every fault on stderr; NULL: none is in force. `warnings` may be NULL. */
+struct snapshot *gateway_load(const char *path, size_t *warnings);
 
 /* Refuses new requests, lets the open ones end within drain-timeout, then stops. */
 void gateway_drain(struct gateway *gateway);
@@ -59,10 +63,5 @@ void gateway_record(struct gateway *gateway, struct json *fields);
 struct guard_host *gateway_make_host(const struct gateway *gateway,
                                      const struct gateway_config *config,
                                      struct listener *const *listeners);
-
-enum { ADDRESS_TEXT_MAX = 128 };
-/* `unix:/path`, `1.2.3.4:80` or `[::1]:80`; returns `out`. */
-const char *gateway_format_address(char out[ADDRESS_TEXT_MAX],
-                                   const struct config_address *address);
 
 #endif

@@ -1,13 +1,9 @@
-/*
- * `srt-gateway run`: the gateway's parts are made in the order in which they need each other, and
- * ended the other way round; in between the control thread's loop.
- */
-#include "config/value.h"
+#include "control/run.h"
+
 #include "control/activation.h"
 #include "control/addresses.h"
 #include "control/admin.h"
 #include "control/attach.h"
-#include "control/command.h"
 #include "control/confine.h"
 #include "control/desk.h"
 #include "control/handover.h"
@@ -37,89 +33,15 @@ static const int signals[SIGNAL_COUNT] = {SIGHUP, SIGUSR1, SIGUSR2, SIGTERM, SIG
 /* The gateway and what only its start and end concern. */
 struct run {
     struct gateway gateway;
-    int private_fd;   /* -1: not private */
-    int take_over_fd; /* of a process whose place this one takes; -1: of none */
-    int status;       /* of exit */
-    const char *audit_log;
-    bool trace;
+    struct run_options options;
+    enum exit_status status;
     ev_signal signal[SIGNAL_COUNT];
-    ev_timer drain_deadline;
     struct activation *activation;
     ev_timer alive; /* for the service manager */
     bool pinging;
 };
 
-/* ---- what control's parts share ---- */
-
-const char *gateway_format_address(char out[ADDRESS_TEXT_MAX], const struct config_address *address)
-{
-    char text[ADDR_TEXT_MAX];
-    if (address->path != NULL)
-        snprintf(out, ADDRESS_TEXT_MAX, "unix:%s", address->path);
-    else
-        snprintf(out, ADDRESS_TEXT_MAX, address->addr.family == 6 ? "[%s]:%u" : "%s:%u",
-                 addr_format(text, &address->addr), address->port);
-    return out;
-}
-
-void gateway_record(struct gateway *gateway, struct json *fields)
-{
-    (void)audit_submit(gateway->audit, (struct str){fields->data, fields->len}, NULL, NULL, 0);
-    json_free(fields);
-}
-
-struct guard_host *gateway_make_host(const struct gateway *gateway,
-                                     const struct gateway_config *config,
-                                     struct listener *const *listeners)
-{
-    size_t addr_count = 0, own_count = 0, count = config->listen_count;
-    size_t admin_count = gateway->snapshot->config->admin_count;
-    const struct addr *addrs = addresses_list(gateway->addresses, &addr_count);
-    autofree struct config_address *own = must(calloc(count + admin_count + 1, sizeof(*own)));
-    for (size_t i = 0; i < count; i++) {
-        const struct config_address *bound =
-            listeners[i] != NULL ? listener_bound(listeners[i]) : &config->listens[i].address;
-        if (bound->path == NULL)
-            own[own_count++] = *bound;
-    }
-    own_count += admin_addresses(gateway->admin, own + own_count, admin_count);
-    return snapshot_make_host(addrs, addr_count, own, own_count);
-}
-
-void gateway_stop(struct gateway *gateway)
-{
-    ev_break(gateway->loop, EVBREAK_ALL);
-}
-
-static void on_drained(void *arg)
-{
-    gateway_stop(arg);
-}
-
-void gateway_drain(struct gateway *gateway)
-{
-    struct run *run = (struct run *)((char *)gateway - offsetof(struct run, gateway));
-    if (gateway->draining)
-        return;
-    gateway->draining = true;
-    if (!gateway->retired)
-        notify_stopping();
-    log_line("draining: new requests are refused, open tunnels may end");
-    ev_timer_set(&run->drain_deadline, (double)gateway->snapshot->config->drain_timeout_ms / 1000.,
-                 0.);
-    ev_timer_start(gateway->loop, &run->drain_deadline);
-    workers_drain(gateway->workers, on_drained, gateway);
-}
-
 /* ---- events of the whole process ---- */
-
-static void on_drain_deadline(struct ev_loop *loop, ev_timer *timer, int events)
-{
-    (void)loop;
-    (void)events;
-    log_line("drain-timeout is over: what is open is cut");
-    gateway_stop(timer->data);
-}
 
 static void on_signal(struct ev_loop *loop, ev_signal *signal, int events)
 {
@@ -145,7 +67,7 @@ static void on_signal(struct ev_loop *loop, ev_signal *signal, int events)
         gateway_stop(gateway);
         break;
     default:
-        if (gateway->draining || run->private_fd >= 0)
+        if (gateway->draining || run->options.private_fd >= 0)
             gateway_stop(gateway);
         else
             gateway_drain(gateway);
@@ -240,7 +162,7 @@ static unsigned worker_count(const struct run *run)
 {
     cpu_set_t cpus;
     uint32_t configured = run->gateway.snapshot->config->workers;
-    if (run->private_fd >= 0)
+    if (run->options.private_fd >= 0)
         return 1;
     if (configured > 0)
         return configured;
@@ -249,11 +171,11 @@ static unsigned worker_count(const struct run *run)
     return 1;
 }
 
-static int load(struct run *run)
+static enum exit_status load(struct run *run)
 {
     struct gateway *gateway = &run->gateway;
-    gateway->snapshot =
-        run->private_fd >= 0 ? snapshot_default() : command_load(gateway->config_path, NULL);
+    gateway->snapshot = run->options.private_fd >= 0 ? snapshot_default()
+                                                     : gateway_load(gateway->config_path, NULL);
     if (gateway->snapshot == NULL)
         return EXIT_CONFIG;
     gateway->snapshot->generation = 1;
@@ -270,9 +192,9 @@ static int receive_sockets(struct run *run)
         log_line("%s", err.text);
         return EXIT_SYSTEM;
     }
-    if (run->take_over_fd < 0)
+    if (run->options.take_over_fd < 0)
         return EXIT_DONE;
-    if (handover_take(gateway->handover, run->take_over_fd, run->activation, &err) != 0) {
+    if (handover_take(gateway->handover, run->options.take_over_fd, run->activation, &err) != 0) {
         log_line("%s", err.text);
         return EXIT_SYSTEM;
     }
@@ -289,10 +211,10 @@ static int open_audit(struct run *run)
     struct audit_config audit = {.path = config->audit_log,
                                  .required = config->audit_required,
                                  .squid = config->audit_format == AUDIT_SQUID};
-    if (run->take_over_fd >= 0)
+    if (run->options.take_over_fd >= 0)
         audit.numbering_fd = handover_take_numbering(gateway->handover);
-    if (run->private_fd >= 0)
-        audit.path = run->audit_log != NULL ? run->audit_log : "none";
+    if (run->options.private_fd >= 0)
+        audit.path = run->options.audit_log != NULL ? run->options.audit_log : "none";
     gateway->audit_path = must(strdup(audit.path));
     gateway->audit = audit_open(&audit, &err);
     if (gateway->audit == NULL) {
@@ -366,7 +288,7 @@ static int bind_listeners(struct run *run)
     if ((status = bind_each(&run->gateway, run->activation)) != EXIT_DONE ||
         (status = open_admin(run)) != EXIT_DONE || (status = open_control(run)) != EXIT_DONE)
         return status;
-    if (run->take_over_fd >= 0 || activation_check(run->activation, &err) == 0)
+    if (run->options.take_over_fd >= 0 || activation_check(run->activation, &err) == 0)
         return EXIT_DONE;
     log_line("%s", err.text);
     return EXIT_SYSTEM;
@@ -394,8 +316,9 @@ static int start_workers(struct run *run)
                                     .control_loop = gateway->loop,
                                     .audit = gateway->audit,
                                     .snapshot = gateway->snapshot,
-                                    .listeners = run->take_over_fd >= 0 ? none : gateway->listeners,
-                                    .trace = run->trace,
+                                    .listeners =
+                                        run->options.take_over_fd >= 0 ? none : gateway->listeners,
+                                    .trace = run->options.trace,
                                     .on_denial = attach_on_denial,
                                     .arg = gateway->attach,
                                     .asks = desk_asks(gateway->desk)};
@@ -412,7 +335,7 @@ static void begin_reloads(struct run *run)
     struct gateway *gateway = &run->gateway;
     struct faults none = {0};
     gateway->reloader = reloader_create(gateway);
-    if (run->private_fd < 0)
+    if (run->options.private_fd < 0)
         reload_watch_files(gateway, &none);
 }
 
@@ -420,14 +343,14 @@ static void say_ready(struct run *run)
 {
     const struct gateway *gateway = &run->gateway;
     const struct gateway_config *config = gateway->snapshot->config;
-    char text[ADDRESS_TEXT_MAX];
+    char text[CONFIG_ADDRESS_TEXT_MAX];
     struct json line = {0}; /* a growing buffer */
     for (size_t i = 0; i < config->listen_count; i++) {
         json_append(&line, STR(" "));
         json_append(&line, str_of(config->listens[i].name));
         json_append(&line, STR("="));
         json_append(&line,
-                    str_of(gateway_format_address(text, listener_bound(gateway->listeners[i]))));
+                    str_of(config_address_format(text, listener_bound(gateway->listeners[i]))));
     }
     attach_append_address(gateway->attach, &line);
     admin_append_addresses(gateway->admin, &line);
@@ -463,9 +386,9 @@ static void begin_serving(struct run *run)
 {
     const struct handover_calls calls = {
         .serving = on_serving, .manager = on_manager, .failed = on_not_taken, .arg = run};
-    if (run->take_over_fd >= 0) {
+    if (run->options.take_over_fd >= 0) {
         handover_stand_by(run->gateway.handover, &calls);
-    } else if (run->private_fd < 0) {
+    } else if (run->options.private_fd < 0) {
         say_ready(run);
         tell_manager(run);
     }
@@ -476,7 +399,7 @@ static int start(struct run *run)
     struct gateway *gateway = &run->gateway;
     int status;
     /* Watched before it is read, so that no change of it is missed. */
-    if (run->private_fd < 0) {
+    if (run->options.private_fd < 0) {
         gateway->watch = watch_create(gateway->loop, on_files_changed, gateway);
         watch_mark(gateway->watch);
         watch_set(gateway->watch, &gateway->config_path, 1);
@@ -486,8 +409,8 @@ static int start(struct run *run)
         (status = watch_addresses(gateway)) != EXIT_DONE ||
         (status = start_workers(run)) != EXIT_DONE)
         return status;
-    if (run->private_fd >= 0)
-        attach_serve_private(gateway->attach, run->private_fd);
+    if (run->options.private_fd >= 0)
+        attach_serve_private(gateway->attach, run->options.private_fd);
     begin_reloads(run);
     return EXIT_DONE;
 }
@@ -495,7 +418,7 @@ static int start(struct run *run)
 static void stop(struct run *run)
 {
     struct gateway *gateway = &run->gateway;
-    ev_timer_stop(gateway->loop, &run->drain_deadline);
+    ev_timer_stop(gateway->loop, &gateway->drain_deadline);
     ev_timer_stop(gateway->loop, &run->alive);
     activation_free(run->activation);
     if (gateway->audit != NULL)
@@ -528,7 +451,7 @@ static void stop(struct run *run)
 static void watch_signals(struct run *run)
 {
     for (size_t i = 0; i < SIGNAL_COUNT; i++) {
-        if (run->private_fd >= 0 && signals[i] != SIGTERM) {
+        if (run->options.private_fd >= 0 && signals[i] != SIGTERM) {
             signal(signals[i], SIG_IGN);
             continue;
         }
@@ -552,7 +475,7 @@ static void unwatch_signals(struct run *run)
 static void prepare_handover(struct run *run)
 {
     struct srt_err err;
-    if (run->private_fd >= 0)
+    if (run->options.private_fd >= 0)
         return;
     struct starter *starter = starter_create(&err);
     if (starter == NULL)
@@ -561,8 +484,10 @@ static void prepare_handover(struct run *run)
     run->gateway.predecessors = predecessors_create(&run->gateway);
 }
 
-static int serve(struct run *run)
+enum exit_status gateway_run(const struct run_options *options)
 {
+    struct run one = {.options = *options, .gateway = {.config_path = options->config_path}};
+    struct run *run = &one;
     prepare_handover(run);
     ev_set_allocator(loop_memory);
     run->gateway.loop = ev_loop_new(EVFLAG_AUTO);
@@ -579,8 +504,6 @@ static int serve(struct run *run)
         log_line("running without the gateway's own cage: %s", err.text);
     block_signals(SIG_BLOCK);
     watch_signals(run);
-    ev_timer_init(&run->drain_deadline, on_drain_deadline, 0., 0.);
-    run->drain_deadline.data = &run->gateway;
     ev_timer_init(&run->alive, on_alive_due, 0., 0.);
     run->alive.data = run;
 
@@ -594,48 +517,4 @@ static int serve(struct run *run)
     unwatch_signals(run);
     ev_loop_destroy(run->gateway.loop);
     return run->status;
-}
-
-int command_run(const struct command *self, int argc, char **argv)
-{
-    static const struct option longs[] = {
-        {"config", required_argument, NULL, 'c'},    {"private", required_argument, NULL, 'p'},
-        {"take-over", required_argument, NULL, 'o'}, {"audit-log", required_argument, NULL, 'a'},
-        {"trace", no_argument, NULL, 't'},           COMMAND_COMMON_OPTIONS,
-    };
-    struct run run = {.private_fd = -1, .take_over_fd = -1};
-    uint64_t fd;
-    for (int option; (option = command_option(self, argc, argv, "c:hV", longs)) != -1;) {
-        switch (option) {
-        case 'c':
-            run.gateway.config_path = optarg;
-            break;
-        case 'p':
-            if (!value_uint(str_of(optarg), 65535, &fd) || fcntl((int)fd, F_GETFD) < 0)
-                return command_misused(self, "--private %s: not an open descriptor", optarg);
-            run.private_fd = (int)fd;
-            break;
-        case 'o':
-            if (!value_uint(str_of(optarg), 65535, &fd) || fcntl((int)fd, F_SETFD, FD_CLOEXEC) != 0)
-                return command_misused(self, "--take-over %s: not an open descriptor", optarg);
-            run.take_over_fd = (int)fd;
-            break;
-        case 'a':
-            run.audit_log = optarg;
-            break;
-        default:
-            run.trace = true;
-        }
-    }
-    if (optind < argc)
-        return command_misused(self, "unexpected word '%s'", argv[optind]);
-    if (run.private_fd >= 0 && run.gateway.config_path != NULL)
-        return command_misused(self, "a private gateway has no configuration file");
-    if (run.private_fd >= 0 && run.take_over_fd >= 0)
-        return command_misused(self, "a private gateway takes nobody's place");
-    if (run.private_fd < 0 && run.audit_log != NULL)
-        return command_misused(self, "--audit-log is for --private; a configuration names its own");
-    if (run.private_fd < 0 && run.gateway.config_path == NULL)
-        run.gateway.config_path = command_default_config();
-    return serve(&run);
 }

@@ -4,10 +4,10 @@
  * One request a connection, and its answer. Blocks. Ownership: the command's, client_close().
  * Failure: an exit status; why has been said on stderr.
  */
-#ifndef CONTROL_CLIENT_H
-#define CONTROL_CLIENT_H
+#ifndef COMMANDS_CLIENT_H
+#define COMMANDS_CLIENT_H
 
-#include "control/command.h"
+#include "commands/command.h"
 #include "record/json.h"
 
 #include <jansson.h>

@@ -1,8 +1,8 @@
 /*
  * `srt-gateway check` and `options`: what a configuration is, without putting it in force.
  */
-#include "control/command.h"
-
+#include "commands/command.h"
+#include "control/gateway.h"
 #include "filters/lint.h"
 
 #include <string.h>
@@ -38,7 +38,7 @@ int command_check(const struct command *self, int argc, char **argv)
 
     size_t warnings = 0;
     struct snapshot *snapshot =
-        command_load(path != NULL ? path : command_default_config(), &warnings);
+        gateway_load(path != NULL ? path : command_default_config(), &warnings);
     if (snapshot == NULL)
         return EXIT_CONFIG;
     warnings += say_lint(snapshot);

@@ -7,8 +7,8 @@
  * error; a line that is no audit record (a torn last one, say) is named on stderr, counted and
  * passed over.
  */
-#ifndef CONTROL_HISTORY_H
-#define CONTROL_HISTORY_H
+#ifndef COMMANDS_HISTORY_H
+#define COMMANDS_HISTORY_H
 
 #include "dns/target.h"
 #include "filters/outcome.h"

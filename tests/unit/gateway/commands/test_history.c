@@ -1,10 +1,11 @@
 /*
  * `learn` and `replay` over a recorded day: what they print, and with which status they end.
  */
-#include "control/command.h"
+#include "commands/command.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>

@@ -1,4 +1,4 @@
-#include "control/proposal.h"
+#include "commands/proposal.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -7,8 +7,9 @@
  * name that could not be resolved or dialled counts as allowed, for that is what the policy had
  * said. One line for each verdict that changed.
  */
-#include "control/command.h"
-#include "control/history.h"
+#include "commands/command.h"
+#include "commands/history.h"
+#include "control/gateway.h"
 #include "filters/words.h"
 #include "record/event.h"
 
@@ -163,7 +164,7 @@ int command_replay(const struct command *self, int argc, char **argv)
         return command_misused(self, "name one audit log");
 
     struct snapshot *snapshot =
-        command_load(config != NULL ? config : command_default_config(), NULL);
+        gateway_load(config != NULL ? config : command_default_config(), NULL);
     if (snapshot == NULL)
         return EXIT_CONFIG;
     replay.snapshot = snapshot;

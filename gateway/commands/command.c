@@ -1,4 +1,4 @@
-#include "control/command.h"
+#include "commands/command.h"
 
 #include "srt/cleanup.h"
 #include "srt/must.h"
@@ -63,15 +63,4 @@ const char *command_default_config(void)
     else if (home != NULL && home[0] == '/')
         own = must_format("%s/.config/srt-gateway/gateway.ini", home);
     return own != NULL ? own : system_wide;
-}
-
-struct snapshot *command_load(const char *path, size_t *warnings)
-{
-    struct faults faults = {0};
-    struct snapshot *snapshot = snapshot_load(path, &faults);
-    faults_print(&faults, stderr);
-    if (warnings != NULL)
-        *warnings = faults.count - faults.errors;
-    faults_free(&faults);
-    return snapshot;
 }

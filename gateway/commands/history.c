@@ -1,4 +1,4 @@
-#include "control/history.h"
+#include "commands/history.h"
 
 #include "srt/cleanup.h"
 

@@ -6,8 +6,8 @@
  * Ownership: tally_create() gives the caller the table and its rows. Thread: one. Failure: running
  * out of memory aborts.
  */
-#ifndef CONTROL_TALLY_H
-#define CONTROL_TALLY_H
+#ifndef COMMANDS_TALLY_H
+#define COMMANDS_TALLY_H
 
 #include "srt/str.h"
 

@@ -1,4 +1,4 @@
-#include "control/client.h"
+#include "commands/client.h"
 
 #include "config/file.h"
 #include "config/gateway_config.h"

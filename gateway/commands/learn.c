@@ -6,9 +6,9 @@
  * proposed only where `check` would take it without a word, which keeps public and private suffixes
  * out, and never over a single label. What no allow line can lift is said in comments.
  */
+#include "commands/command.h"
+#include "commands/proposal.h"
 #include "config/value.h"
-#include "control/command.h"
-#include "control/proposal.h"
 #include "srt/cleanup.h"
 #include "srt/must.h"
 

@@ -2,8 +2,9 @@
  * `srt-gateway explain`: one request judged as live ones are, by the same code, without resolving
  * its name or connecting.
  */
+#include "commands/command.h"
 #include "control/addresses.h"
-#include "control/command.h"
+#include "control/gateway.h"
 #include "filters/route.h"
 #include "filters/words.h"
 #include "record/event.h"
@@ -300,7 +301,7 @@ static int explain(const struct command *self, const struct explain_query *query
     }
 
     struct snapshot *snapshot =
-        command_load(query->config != NULL ? query->config : command_default_config(), NULL);
+        gateway_load(query->config != NULL ? query->config : command_default_config(), NULL);
     if (snapshot == NULL)
         return EXIT_CONFIG;
     const struct policy *policy = choose_policy(snapshot, query->policy);

@@ -3,10 +3,10 @@
  *
  * Ownership: the caller's buffers. Thread: main. Failure: none.
  */
-#ifndef CONTROL_PROPOSAL_H
-#define CONTROL_PROPOSAL_H
+#ifndef COMMANDS_PROPOSAL_H
+#define COMMANDS_PROPOSAL_H
 
-#include "control/history.h"
+#include "commands/history.h"
 
 enum {
     PROPOSAL_PORTS = 16, /* more are a scan rather than a service: `:*` */

@@ -1,4 +1,4 @@
-#include "control/tally.h"
+#include "commands/tally.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* The commands that talk to a running gateway over its admin address. */
-#include "control/client.h"
+#include "commands/client.h"
 #include "srt/cleanup.h"
 #include "srt/must.h"
 

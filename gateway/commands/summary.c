@@ -4,10 +4,10 @@
  *
  * One pass, and memory that does not grow with the log (control/tally.h).
  */
+#include "commands/command.h"
+#include "commands/proposal.h"
+#include "commands/tally.h"
 #include "config/value.h"
-#include "control/command.h"
-#include "control/proposal.h"
-#include "control/tally.h"
 #include "record/json.h"
 
 #include <ctype.h>

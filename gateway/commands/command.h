@@ -4,22 +4,12 @@
  * A command gets its own words (argv[0] is the program's name, for getopt's messages) and returns
  * the exit status. Messages go to stderr, results to stdout. Thread: main.
  */
-#ifndef CONTROL_COMMAND_H
-#define CONTROL_COMMAND_H
+#ifndef COMMANDS_COMMAND_H
+#define COMMANDS_COMMAND_H
 
-#include "session/snapshot.h"
+#include "control/exit_status.h"
 
 #include <getopt.h>
-
-enum exit_status {
-    EXIT_DONE = 0,
-    EXIT_NO = 1, /* denied, changed, or the running gateway said no */
-    EXIT_USAGE = 64,
-    EXIT_NOT_RUNNING = 69,
-    EXIT_BUG = 70,
-    EXIT_SYSTEM = 71,
-    EXIT_CONFIG = 78,
-};
 
 struct command {
     const char *name;
@@ -62,8 +52,5 @@ void command_print_version(void);
 /* The file that is read without -c: /etc/srt-gateway/gateway.ini; without it and not root,
  * $XDG_CONFIG_HOME/srt-gateway/gateway.ini. The result lives as long as the program. */
 const char *command_default_config(void);
-
-/* snapshot_load() with every fault on stderr; NULL: EXIT_CONFIG. */
-struct snapshot *command_load(const char *path, size_t *warnings);
 
 #endif
