@@ -7,8 +7,10 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/un.h>
 
 static const char *const names[] = {"standard input", "standard output", "standard error"};
 
@@ -36,6 +38,35 @@ static const char *owned_device(const struct stat *st)
     return number < sizeof(nodes) / sizeof(nodes[0]) ? nodes[number] : NULL;
 }
 
+/* Whoever holds a socket can lead it elsewhere, in the network that it was made in, unless its peer
+ * is fixed for ever: connected Unix sockets that are no datagrams. */
+static bool is_bound_to_peer(int fd)
+{
+    int domain, type;
+    socklen_t domain_len = sizeof(domain), type_len = sizeof(type);
+    struct sockaddr_un peer;
+    socklen_t peer_len = sizeof(peer);
+    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &domain_len) == 0 && domain == AF_UNIX &&
+           getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_len) == 0 &&
+           (type == SOCK_STREAM || type == SOCK_SEQPACKET) &&
+           getpeername(fd, (struct sockaddr *)&peer, &peer_len) == 0;
+}
+
+/* Why the command must not get it, NULL when it may. */
+static const char *leads_out(int fd, int flags, const struct stat *st)
+{
+    if (S_ISDIR(st->st_mode) || (flags & O_PATH) != 0)
+        return "is a directory or was not opened for use (O_PATH): it would lead out of the "
+               "sandbox";
+    if (S_ISSOCK(st->st_mode) && !is_bound_to_peer(fd))
+        return "is a socket that can be connected to another place: it would lead out of the "
+               "sandbox; hand it over through pipes: cat | srt-launch ... | cat";
+    if ((st->st_mode & S_IFMT) == 0)
+        return "is no file, pipe, socket or terminal, but a handle of the kernel's: it might lead "
+               "out of the sandbox";
+    return NULL;
+}
+
 int streams_look(struct streams *streams, const bool closed[3], struct srt_err *err)
 {
     *streams = (struct streams){.fds = {-1, -1, -1}, .flags = {-1, -1, -1}};
@@ -45,11 +76,9 @@ int streams_look(struct streams *streams, const bool closed[3], struct srt_err *
         if (closed[fd] || flags < 0 || fstat(fd, &st) != 0)
             continue;
         streams->flags[fd] = flags;
-        if (S_ISDIR(st.st_mode) || (flags & O_PATH) != 0)
-            return srt_err_set(err,
-                               "%s is a directory or was not opened for use (O_PATH): it would "
-                               "lead out of the sandbox",
-                               names[fd]);
+        const char *why = leads_out(fd, flags, &st);
+        if (why != NULL)
+            return srt_err_set(err, "%s %s", names[fd], why);
         const char *device = owned_device(&st);
         if (device != NULL)
             streams->paths[fd] = must_copy(device);

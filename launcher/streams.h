@@ -1,8 +1,10 @@
 /*
- * Standard streams that are files. A descriptor of the caller's lies on a mount of the host's, so
+ * Standard streams that are files or sockets. A descriptor of the caller's lies on a mount of the host's, so
  * it is a door beside the fence: whoever holds it can open it again for writing, change its mode,
  * or, where it is a directory, go on from there. So directories are refused, and a file that was
  * opened for reading is opened again on the sandbox's own, read-only mount, at the same offset.
+ * Sockets are refused, too, but for connected Unix sockets that are no datagrams: any other can be
+ * connected anew, and leads to the network or the services of the host.
  *
  * So is a device like /dev/null whose node is the caller's own, which is root's as a rule. A file
  * that the caller opened for writing stays what it is: that is what it was given for.

@@ -490,6 +490,78 @@ class Streams(Fence):
             self.assertEqual((result.returncode, result.stdout), (125, ""), result.stderr)
             self.assertIn("directory", result.stderr)
 
+    def run_on(self, stream, script, as_what="stdin"):
+        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, as_what: stream}
+        self.own()
+        return subprocess.run([self.launch, "-s", self.settings(), "--egress", "none", "--", "/usr/bin/python3", "-c", script],
+                              cwd=self.work, env=self.environment(), timeout=60, text=True, **streams,
+                              **self.popen_args())
+
+    def test_stream_that_can_be_connected_elsewhere_is_refused(self):
+        """A socket is of the network that it was made in, wherever it is used."""
+        server = socket.create_server(("127.0.0.1", 0))
+        client = socket.create_connection(server.getsockname())
+        path = os.path.join(self.top, "service")
+        service = socket.socket(socket.AF_UNIX)
+        service.bind(path)
+        service.listen()
+        pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        kinds = {"connected": client, "listening": server, "datagrams": socket.socket(type=socket.SOCK_DGRAM),
+                 "IPv6": socket.socket(socket.AF_INET6), "netlink": socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0),
+                 "Unix": socket.socket(socket.AF_UNIX), "Unix, listening": service, "Unix, datagrams": pair[0],
+                 "Unix, packets": socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)}
+        for end in (*kinds.values(), pair[1]):
+            self.addCleanup(end.close)
+        for kind, stream in kinds.items():
+            for as_what in ("stdin", "stdout", "stderr"):
+                with self.subTest(kind, as_what=as_what):
+                    ran = os.path.join(self.work, "ran")
+                    result = self.run_on(stream, "open('ran', 'w')", as_what)
+                    self.assertFalse(os.path.exists(ran))
+                    if as_what == "stdin":
+                        self.assertEqual(result.returncode, 125, result.stderr)
+                        self.assertIn("standard input is a socket", result.stderr)
+
+    def test_stream_that_is_a_handle_of_the_kernels_is_refused(self):
+        event, poll = os.eventfd(0), select.epoll()
+        self.addCleanup(os.close, event)
+        self.addCleanup(poll.close)
+        for handle in (event, poll):
+            result = self.run_on(handle, "print('ran')")
+            self.assertEqual((result.returncode, result.stdout), (125, ""), result.stderr)
+            self.assertIn("standard input is no file", result.stderr)
+
+    def test_connected_pair_as_a_stream_stays_with_its_peer(self):
+        """What makes other programs' streams (node, sshd, cargo): nobody can lead it elsewhere."""
+        path = os.path.join(self.top, "service")
+        service = socket.socket(socket.AF_UNIX)
+        self.addCleanup(service.close)
+        service.bind(path)
+        service.listen()
+        service.setblocking(False)
+        os.chmod(path, 0o777)
+        script = f"""
+import ctypes, os, socket, struct
+c = ctypes.CDLL(None, use_errno=True)
+data = os.read(0, 100)
+for name in (struct.pack("H", socket.AF_UNIX) + {path!r}.encode() + bytes(1), bytes(16),
+             struct.pack("H", socket.AF_INET) + bytes(14)):
+    print(c.connect(0, name, len(name)), c.listen(0, 1), c.accept(0, None, None), end=" ")
+    c.sendto(0, b"", 0, 0x4040, name, len(name))
+print(data)
+"""
+        for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
+            for gone in (False, True):
+                ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
+                with ours, theirs:
+                    ours.send(b"hello")
+                    if gone:
+                        ours.close()
+                    result = self.run_on(theirs, script)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual(result.stdout.split(), ["-1"] * 9 + ["b'hello'"])
+        self.assertRaises(BlockingIOError, service.accept)
+
 
 class Life(Fence):
     def test_launcher_killed_at_any_moment_leaves_nobody_behind(self):
