@@ -14,7 +14,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { UMASK_MS = 200, SHORT_PATH = 256 };
+enum { UMASK_MS = 200, UMASK_BY_MANY = -1, SHORT_PATH = 256 };
 
 bool call_set_rights(bool look_into_callers)
 {
@@ -189,9 +189,24 @@ static void read_status(struct call *call, struct caller *caller)
     caller->inner_tid = last_number(text, "\nNSpid:");
 }
 
-static bool is_fresh(const struct ward *ward, const struct caller *caller)
+/* A umask changes after our answer, and the threads of a process share it. Whoever was answered has
+ * changed it when it calls again; what was read before then is not believed, nor is anything while
+ * others wait for that, UMASK_MS at most. */
+static void settle_umask(const struct call *call)
 {
-    return caller->read_ms > ward->umask_ms + UMASK_MS && clock_ms() - caller->read_ms < UMASK_MS;
+    struct ward *ward = call->ward;
+    if (ward->umask_by == 0 ||
+        ((pid_t)call->request->pid != ward->umask_by && clock_ms() - ward->umask_ms <= UMASK_MS))
+        return;
+    ward->umask_by = 0;
+    ward->umask_serial = call->serial;
+}
+
+static bool is_fresh(const struct call *call, const struct caller *caller)
+{
+    settle_umask(call);
+    return call->ward->umask_by == 0 && caller->read_serial >= call->ward->umask_serial &&
+           clock_ms() - caller->read_ms < UMASK_MS;
 }
 
 const struct caller *call_caller(struct call *call)
@@ -200,18 +215,20 @@ const struct caller *call_caller(struct call *call)
     struct caller *caller = find_caller(call);
     if (caller == NULL)
         return &nobody;
-    if (is_fresh(call->ward, caller))
+    if (is_fresh(call, caller))
         return caller;
     int64_t now = clock_ms(); /* before, as it may change while it is read */
     read_status(call, caller);
     caller->read_ms = now;
+    caller->read_serial = call->serial;
     return caller;
 }
 
-/* The change happens after our answer, and threads of one process share the mask. So for a while
- * nothing that is read is believed a second time. */
-void call_umask_changes(struct ward *ward)
+void call_umask_changes(const struct call *call)
 {
+    struct ward *ward = call->ward;
+    settle_umask(call);
+    ward->umask_by = ward->umask_by == 0 ? (pid_t)call->request->pid : UMASK_BY_MANY;
     ward->umask_ms = clock_ms();
 }
 
@@ -220,7 +237,7 @@ void call_use_umask(struct call *call)
     /* Whether it is still the same task that has this number is not asked for the mask alone: in
      * UMASK_MS numbers do not come round, and then the mask was another task's of this sandbox. */
     const struct caller *caller = slot_of(call);
-    if (caller->tid != (pid_t)call->request->pid || !is_fresh(call->ward, caller))
+    if (caller->tid != (pid_t)call->request->pid || !is_fresh(call, caller))
         caller = call_caller(call);
     mode_t mask = caller->umask;
     if (call->ward->umask != mask)

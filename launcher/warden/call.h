@@ -25,7 +25,8 @@ struct caller {
     int dir;
     pid_t inner_pid, inner_tid; /* as the sandbox's own /proc names them */
     mode_t umask;
-    int64_t read_ms; /* when its status was read; 0 = never, or it may have changed since */
+    int64_t read_ms;      /* when its status was read; 0 = never, or it may have changed since */
+    uint64_t read_serial; /* by which call */
 };
 
 /* A directory that stays open (held.h). */
@@ -52,9 +53,11 @@ struct ward {
     int64_t slow_ms;  /* when srt-launch last had no time to read them */
     uint64_t *masks;  /* the mounts that hide something */
     size_t mask_count;
-    bool secrets;     /* what is opened for reading is opened by us (secrets.h) */
-    dev_t plain_dev;  /* a file system that is not /proc; 0 = none seen yet */
-    int64_t umask_ms; /* when somebody last changed a umask */
+    bool secrets;          /* what is opened for reading is opened by us (secrets.h) */
+    dev_t plain_dev;       /* a file system that is not /proc; 0 = none seen yet */
+    pid_t umask_by;        /* who was told to change its umask and may not have yet; 0 = nobody */
+    int64_t umask_ms;      /* when that was */
+    uint64_t umask_serial; /* the first call after the last change */
     struct caller callers[CALLERS];
     struct held held[HELD_DIRS];
     uint64_t held_fds[HELD_FDS / 64]; /* which descriptors are held */
@@ -85,8 +88,8 @@ int call_open_proc(struct call *call, const char *name, int flags);
 const struct caller *call_caller(struct call *call);
 /* What is made now gets the caller's umask. */
 void call_use_umask(struct call *call);
-/* Somebody is about to change a umask. */
-void call_umask_changes(struct ward *ward);
+/* The caller is about to change its umask. */
+void call_umask_changes(const struct call *call);
 /* What `path` leads to from the caller's `dir_fd`, or absolute. Links of /proc are not followed as
  * the caller would, and might be though the caller may not: so what is learned here is only ever
  * compared with something that was found otherwise. */

@@ -199,6 +199,6 @@ int64_t answer_rename(struct call *call, const struct table_row *row, const uint
 int64_t answer_umask(struct call *call, const struct table_row *row, const uint64_t *args)
 {
     (void)row, (void)args;
-    call_umask_changes(call->ward);
+    call_umask_changes(call);
     return ANSWER_RUN_IT;
 }

@@ -541,6 +541,34 @@ for n in sys.argv[1:]:
         self.assertEqual(got.stdout, wanted.stdout)
         self.assertEqual(got.returncode, wanted.returncode)
 
+    def test_a_umask_holds_from_the_next_name_on_whoever_of_the_threads_changed_it(self):
+        """The warden knows masks from before. One thread, then two in turns, then several processes, whose changes overlap."""
+        program = """
+import os, random, sys, threading
+choice, mask, turn, made = random.Random(sys.argv[1]), [os.umask(0o022)], [threading.Semaphore(0) for _ in sys.argv[2:]], []
+def act(own, other):
+    for i in range(100):
+        turn[own].acquire()
+        for _ in range(choice.randrange(3)):
+            mask[0] = choice.randrange(0o1000)
+            os.umask(mask[0])
+        for _ in range(choice.randrange(3)):
+            name, wanted = f'{sys.argv[1]}.{len(made)}', 0o666 & ~mask[0]
+            made.append(os.stat(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)).st_mode & 0o777 == wanted)
+        turn[other].release()
+mask[0] = 0o022
+turn[0].release()
+threads = [threading.Thread(target=act, args=(own, own - 1)) for own in range(1, len(turn))]
+for thread in threads: thread.start()
+act(0, -1)
+for thread in threads: thread.join()
+print(len(made) > 0, all(made))
+"""
+        self.write("program.py", program)
+        result = self.sh("python3 program.py 0 one; python3 program.py 1 one two; for i in 2 3 4; do python3 program.py $i one two & done; wait")
+        self.assertRan(result)
+        self.assertEqual(result.stdout, "True True\n" * 5, result.stderr)
+
     def test_racing_threads_make_no_protected_name(self):
         program = r"""
 #include <fcntl.h>
