@@ -19,9 +19,9 @@ static const struct {
     {".composer", false},   {".pub-cache", false},  {".hex", false},    {".mix", false},
     {".terraform.d", false}};
 
-static char *cache_hint(const char *home, const char *path)
+static char *cache_hint(const struct hints_place *place, const char *path)
 {
-    const char *below = path_below(path, home);
+    const char *home = place->home, *below = path_below(path, home);
     for (size_t i = 0; i < sizeof(caches) / sizeof(caches[0]); i++) {
         size_t len = strlen(caches[i].path);
         if (!path_within(below, caches[i].path))
@@ -38,30 +38,60 @@ static char *cache_hint(const char *home, const char *path)
 }
 
 /* The user's own configuration of git, and what git writes the next one into. */
-static char *gitconfig_hint(const char *home, const char *path)
+static char *gitconfig_hint(const struct hints_place *place, const char *path)
 {
     static const char *const names[] = {".gitconfig", ".gitconfig.lock", ".config/git/config",
                                         ".config/git/config.lock"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (strcmp(path_below(path, home), names[i]) == 0)
+        if (strcmp(path_below(path, place->home), names[i]) == 0)
             return must_copy("git -c KEY=VALUE sets it for one command, and with "
                              "GIT_CONFIG_GLOBAL=$TMPDIR/gitconfig in the environment git config "
                              "--global writes there; ask the user to make the change that stays");
     return NULL;
 }
 
-/* Nobody is to be talked into opening the home directory for the sake of one file in it. */
-static char *home_hint(const char *home, const char *path)
+/* What the sandbox may write to whatever else it may. */
+static const char *writable_places(const struct hints_place *place)
 {
-    if (strchr(path_below(path, home), '/') != NULL)
+    return fence_view(place->fence, place->cwd).writable ? "inside the working directory or $TMPDIR"
+                                                         : "below $TMPDIR";
+}
+
+/* Nobody is to be talked into opening the home directory for the sake of one file in it. */
+static char *home_hint(const struct hints_place *place, const char *path)
+{
+    if (strchr(path_below(path, place->home), '/') != NULL)
         return NULL;
-    return must_copy("write inside the working directory or $TMPDIR, or ask the user to make "
-                     "the change; the home directory should not be allowed whole");
+    return must_format("write %s, or ask the user to make the change; the home directory should "
+                       "not be allowed whole",
+                       writable_places(place));
+}
+
+/* A working directory that no setting names; the whole home directory, or more, is none to name. */
+static char *cwd_hint(const struct hints_place *place, const char *path)
+{
+    if (!path_within(path, place->cwd) || fence_view(place->fence, place->cwd).writable ||
+        (place->home != NULL && path_within(place->home, place->cwd)))
+        return NULL;
+    return must_copy("write below $TMPDIR, or ask the user for {\"filesystem\": {\"allowWrite\": "
+                     "[\".\"]}} in the settings, which makes the working directory writable");
+}
+
+static char *gitdir_hint(const struct hints_place *place, const char *path)
+{
+    const struct fence_gitdir *gitdir = fence_gitdir_of(place->fence, path);
+    if (gitdir == NULL)
+        return NULL;
+    return must_format("the repository of the work tree %s; {\"filesystem\": {\"allowWrite\": "
+                       "[\"%s\"]}} in the settings allows it, and keeps its hooks and "
+                       "configuration as they are",
+                       gitdir->top, gitdir->dir);
 }
 
 /* Only what was there at the start can be written to. */
-static char *missing_hint(const struct fence *fence, const char *path)
+static char *missing_hint(const struct hints_place *place, const char *path)
 {
+    const struct fence *fence = place->fence;
     for (size_t i = 0; i < fence->missing_count; i++) {
         const struct fence_missing *missing = &fence->missing[i];
         if (!path_within(path, missing->path) && !path_within(missing->path, path))
@@ -73,24 +103,27 @@ static char *missing_hint(const struct fence *fence, const char *path)
     return NULL;
 }
 
-char *hints_for_write(const struct fence *fence, const char *home, const char *path)
+static char *below_home_hint(const struct hints_place *place, const char *path)
 {
-    const struct fence_gitdir *gitdir = fence_gitdir_of(fence, path);
-    if (gitdir != NULL) {
-        return must_format(
-            "the repository of the work tree %s; {\"filesystem\": {\"allowWrite\": "
-            "[\"%s\"]}} in the settings allows it, and keeps its hooks and configuration "
-            "as they are",
-            gitdir->top, gitdir->dir);
-    }
-    char *missing = missing_hint(fence, path);
-    if (missing != NULL)
-        return missing;
-    if (home == NULL || home[0] != '/' || !path_within(path, home))
+    if (place->home == NULL || place->home[0] != '/' || !path_within(path, place->home))
         return NULL;
-    char *(*const rows[])(const char *, const char *) = {gitconfig_hint, cache_hint, home_hint};
+    char *(*const rows[])(const struct hints_place *, const char *) = {gitconfig_hint, cache_hint,
+                                                                       home_hint};
     char *hint = NULL;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && hint == NULL; i++)
-        hint = rows[i](home, path);
+        hint = rows[i](place, path);
     return hint;
+}
+
+char *hints_for_write(const struct hints_place *place, const char *path)
+{
+    char *(*const rows[])(const struct hints_place *, const char *) = {gitdir_hint, missing_hint,
+                                                                       cwd_hint, below_home_hint};
+    char *hint = NULL;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && hint == NULL; i++)
+        hint = rows[i](place, path);
+    return hint != NULL
+               ? hint
+               : must_format("write %s, or ask the user for its directory in filesystem.allowWrite",
+                             writable_places(place));
 }

@@ -9,7 +9,13 @@
 
 #include "launcher/fence.h"
 
-/* NULL where there is nothing better to say than in general. `home` may be NULL. */
-char *hints_for_write(const struct fence *fence, const char *home, const char *path);
+/* Where the command was started. */
+struct hints_place {
+    const struct fence *fence;
+    const char *home; /* NULL = not known */
+    const char *cwd;
+};
+
+char *hints_for_write(const struct hints_place *place, const char *path);
 
 #endif

@@ -1,6 +1,5 @@
 #include "launcher/refusals.h"
 
-#include "launcher/hints.h"
 #include "launcher/syscalls.h"
 #include "srt/cleanup.h"
 #include "srt/must.h"
@@ -80,6 +79,16 @@ static const char *config_hint(const char *entry)
            "or for " ALLOW_GIT_CONFIG;
 }
 
+static const char *read_hint(const char *entry)
+{
+    if (begins(entry, "credentials.files"))
+        return "it is a credential, which no filesystem.allowRead gives; do without it";
+    if (begins(entry, "protected: "))
+        return "it holds secrets of the sandbox itself; do without it";
+    return "do without this file, or ask the user for it in filesystem.allowRead";
+}
+
+/* NULL: no entry denies it, it is only not allowed (hints.h). */
 static const char *write_hint(const char *entry)
 {
     if (begins(entry, config_entry))
@@ -103,11 +112,10 @@ static const char *write_hint(const char *entry)
         return "what may not be read may not be written; write somewhere else";
     if (begins(entry, "filesystem.denyWrite"))
         return "the settings deny it; write somewhere else, or ask the user to change this entry";
-    return "write inside the working directory or $TMPDIR, or ask for its directory in "
-           "filesystem.allowWrite";
+    return NULL;
 }
 
-static void file_refused(struct violations *violations, const struct fence *fence, const char *home,
+static void file_refused(struct violations *violations, const struct hints_place *place,
                          const struct warden_report *report, struct violation *violation)
 {
     bool read = strcmp(report->operation, "read") == 0;
@@ -124,15 +132,9 @@ static void file_refused(struct violations *violations, const struct fence *fenc
                          : read             ? "filesystem.denyRead"
                                             : write_key(report->setting);
     violation->message = message;
-    bool outside = !read && strcmp(violation->setting, "filesystem.allowWrite") == 0;
-    autofree char *better = outside ? hints_for_write(fence, home, report->path) : NULL;
-    violation->hint = better != NULL ? better
-                      : !read        ? write_hint(report->setting)
-                      : credential ? "it is a credential, which no filesystem.allowRead gives; do "
-                                     "without it"
-                      : begins(report->setting, "protected: ")
-                          ? "it holds secrets of the sandbox itself; do without it"
-                          : "do without this file, or ask the user for it in filesystem.allowRead";
+    const char *general = read ? read_hint(report->setting) : write_hint(report->setting);
+    autofree char *better = general == NULL ? hints_for_write(place, report->path) : NULL;
+    violation->hint = general != NULL ? general : better;
     violations_add(violations, violation);
 }
 
@@ -181,7 +183,7 @@ static void syscall_refused(struct violations *violations, const struct warden_r
     violations_add(violations, violation);
 }
 
-void refusals_report(struct violations *violations, const struct fence *fence, const char *home,
+void refusals_report(struct violations *violations, const struct hints_place *place,
                      struct warden_report *report)
 {
     report->comm[sizeof(report->comm) - 1] = '\0';
@@ -199,7 +201,7 @@ void refusals_report(struct violations *violations, const struct fence *fence, c
     };
     switch ((enum warden_kind)report->kind) {
     case WARDEN_FILE:
-        file_refused(violations, fence, home, report, &violation);
+        file_refused(violations, place, report, &violation);
         return;
     case WARDEN_SOCKET:
         socket_refused(violations, report, &violation);

@@ -7,13 +7,14 @@
 #ifndef LAUNCHER_REFUSALS_H
 #define LAUNCHER_REFUSALS_H
 
+#include "launcher/hints.h"
 #include "launcher/violations.h"
 #include "launcher/warden/warden.h"
 
 #include <jansson.h>
 
-/* The texts of the report need not be terminated. `home` may be NULL. */
-void refusals_report(struct violations *violations, const struct fence *fence, const char *home,
+/* The texts of the report need not be terminated. */
+void refusals_report(struct violations *violations, const struct hints_place *place,
                      struct warden_report *report);
 /* A frame of type "denial". */
 void refusals_denial(struct violations *violations, const json_t *frame);

@@ -258,7 +258,9 @@ static bool on_report(struct watch *watch)
         warden_replace(&report, fds[0], fds[1]);
         return true;
     }
-    refusals_report(watch->run->violations, watch->run->law->fence, watch->run->home, &report);
+    const struct hints_place place = {
+        .fence = watch->run->law->fence, .home = watch->run->home, .cwd = watch->run->job->cwd};
+    refusals_report(watch->run->violations, &place, &report);
     return true;
 }
 

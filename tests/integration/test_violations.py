@@ -1061,6 +1061,33 @@ for i in range(150):
         self.assertEqual(violations, [])
 
 
+class Places(Told):
+    """Where a write is refused, the places that are named can be written to."""
+
+    def hint(self, path, write=(".",), cwd=None):
+        self.filesystem["allowWrite"] = list(write)
+        _, violations = self.told("/bin/sh", "-c", f"echo x > {path}", cwd=cwd)
+        violation, = violations
+        self.assertEqual(violation["rule"], "default")
+        return violation["hint"]
+
+    def test_a_working_directory_that_can_be_written_to(self):
+        self.assertRegex(self.hint("/srt-elsewhere"), "^write inside the working directory or .TMPDIR, or ask the user")
+
+    def test_one_that_cannot(self):
+        elsewhere = self.hint("/srt-elsewhere", write=())
+        self.assertRegex(elsewhere, "^write below .TMPDIR, or ask the user for its directory")
+        inside = self.hint(os.path.join(self.work, "file"), write=())
+        self.assertIn('{"filesystem": {"allowWrite": ["."]}}', inside)
+        self.assertNotIn("inside the working directory", inside)
+
+    def test_nobody_is_told_to_open_the_home_directory_whole(self):
+        for cwd in (self.home, self.top):
+            hint = self.hint(os.path.join(self.home, "file"), write=(), cwd=cwd)
+            self.assertNotIn('["."]', hint)
+            self.assertIn("the home directory should not be allowed whole", hint)
+
+
 class Documented(Told):
     def test_transcripts_come_out_as_they_are_printed(self):
         script = os.path.join(os.path.dirname(os.path.dirname(TOOLS)), "..", "docs", "transcripts")
@@ -1069,7 +1096,7 @@ class Documented(Told):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
-both(globals(), Calls, Lines, Unheard, Sockets, Datagrams, Loads, Directories)
+both(globals(), Calls, Lines, Unheard, Sockets, Datagrams, Loads, Directories, Places)
 
 if __name__ == "__main__":
     unittest.main()
