@@ -14,8 +14,10 @@
 #include "launcher/landlock.h"
 #include "launcher/launch.h"
 #include "launcher/mounts.h"
+#include "launcher/refusals.h"
 #include "launcher/say.h"
 #include "launcher/stage.h"
+#include "launcher/strays.h"
 #include "launcher/supervise.h"
 #include "launcher/transparent.h"
 #include "srt/attach.h"
@@ -256,6 +258,22 @@ static void report_violations(const struct launch *launch, struct violations *vi
         violations_summary(violations, stderr);
 }
 
+static enum refusals_way way_of(const struct launch *launch)
+{
+    return !launch->way_out            ? REFUSALS_NONE
+           : launch->way_out_is_socket ? REFUSALS_SOCKET
+           : launch->transparent       ? REFUSALS_TRANSPARENT
+                                       : REFUSALS_PORT;
+}
+
+/* A look at them takes a process, so only for somebody who will hear of it. */
+static void report_strays(const struct launch *launch, const struct cell *cell,
+                          struct violations *violations, int status)
+{
+    if ((status != 0 || violations->fd >= 0) && !violations_ignored(violations, "deny "))
+        refusals_strays(violations, strays_seen(&cell->inside), way_of(launch));
+}
+
 static int run_job(struct launch *launch, struct cell *cell, struct egress *egress,
                    struct control control, struct violations *violations,
                    const struct warden_law *law, struct warden *warden, const struct job *job)
@@ -281,6 +299,7 @@ static int run_job(struct launch *launch, struct cell *cell, struct egress *egre
     streams_restore_flags(&launch->streams);
     if (launch->options.verbose)
         say("ended with status %d", status);
+    report_strays(launch, cell, violations, status);
     report_violations(launch, violations, started, status);
     control_close(&supervise.control);
     return status;

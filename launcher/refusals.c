@@ -1,5 +1,6 @@
 #include "launcher/refusals.h"
 
+#include "launcher/strays.h"
 #include "launcher/syscalls.h"
 #include "srt/cleanup.h"
 #include "srt/must.h"
@@ -239,4 +240,38 @@ void refusals_denial(struct violations *violations, const json_t *frame)
     json_int_t missed = json_integer_value(json_object_get(frame, "missed"));
     if (missed > 0)
         violations_add_unlisted(violations, (uint64_t)missed);
+}
+
+void refusals_strays(struct violations *violations, unsigned strays, enum refusals_way way)
+{
+    static const char *const hints[] = {
+        [REFUSALS_PORT] = "have the program use the proxy that HTTP_PROXY and ALL_PROXY name, or "
+                          "ask the user for {\"launch\": {\"egress\": \"transparent\"}} in the "
+                          "settings, with which it need not know one",
+        [REFUSALS_TRANSPARENT] = "use TCP; only look-ups of names may be datagrams",
+        [REFUSALS_SOCKET] = "have the program use the proxy at the Unix socket that "
+                            "SRT_EGRESS_SOCKET names",
+        [REFUSALS_NONE] = "do without the network, or ask the user to run this without egress none",
+    };
+    static const struct {
+        enum strays stray;
+        const char *operation, *error, *rule, *message;
+    } rows[] = {
+        {STRAYS_ROUTE, "connect", "ENETUNREACH", "default: no route",
+         "a connection or a look-up of a name found no way out of this sandbox"},
+        {STRAYS_DATAGRAM, "sendto", "ECONNREFUSED", "default: no datagrams",
+         "a datagram (a look-up of a name, QUIC) reached nobody, as none leaves this sandbox"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if ((strays & rows[i].stray) == 0)
+            continue;
+        const struct violation violation = {.kind = "syscall",
+                                            .operation = rows[i].operation,
+                                            .errno_word = rows[i].error,
+                                            .rule = rows[i].rule,
+                                            .setting = "launch.egress",
+                                            .message = rows[i].message,
+                                            .hint = hints[way]};
+        violations_add(violations, &violation);
+    }
 }

@@ -19,4 +19,9 @@ void refusals_report(struct violations *violations, const struct hints_place *pl
 /* A frame of type "denial". */
 void refusals_denial(struct violations *violations, const json_t *frame);
 
+/* How a program is meant to get out, for who tried another way. */
+enum refusals_way { REFUSALS_PORT, REFUSALS_TRANSPARENT, REFUSALS_SOCKET, REFUSALS_NONE };
+/* `strays`: a set of enum strays (strays.h). */
+void refusals_strays(struct violations *violations, unsigned strays, enum refusals_way way);
+
 #endif

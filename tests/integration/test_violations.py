@@ -1061,6 +1061,56 @@ for i in range(150):
         self.assertEqual(violations, [])
 
 
+class Strays(Told):
+    """What went past the way out: nobody judged it, and whoever tried hears why it came to nothing all the same."""
+
+    TRIES = {"look-up": 'socket.getaddrinfo("evil.test", 443)',
+             "tcp": 'socket.create_connection(("192.0.2.1", 443))',
+             "tcp6": 'socket.create_connection(("2001:db8::1", 443))',
+             "udp": 'socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("192.0.2.1", 53))'}
+    STUB = ('s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(("127.0.0.53", 5355)); '
+            's.send(b"x"); s.settimeout(20); s.recv(1)')
+
+    def strays(self, program, egress):
+        _, violations = self.told_python("import socket\n" + program, options=["--egress", egress])
+        return [v for v in violations if v["setting"] == "launch.egress"]
+
+    def test_without_a_route_each_way_of_trying_is_told(self):
+        for egress, hint in (("port", "HTTP_PROXY"), ("none", "without the network"), ("socket", "SRT_EGRESS_SOCKET")):
+            for name, program in self.TRIES.items():
+                with self.subTest(egress=egress, tried=name):
+                    if name == "look-up" and egress != "port":
+                        continue
+                    stray, = self.strays(program, egress)
+                    self.assertEqual((stray["kind"], stray["operation"], stray["path"], stray["errno"], stray["rule"]),
+                                     ("syscall", "connect", None, "ENETUNREACH", "default: no route"))
+                    self.assertIn(hint, stray["hint"])
+
+    def test_datagrams_to_nobody(self):
+        for egress, hint in (("port", "HTTP_PROXY"), ("transparent", "use TCP")):
+            with self.subTest(egress=egress):
+                stray, = self.strays(self.STUB, egress)
+                self.assertEqual((stray["operation"], stray["errno"]), ("sendto", "ECONNREFUSED"))
+                self.assertIn(hint, stray["hint"])
+
+    def test_who_asks_the_proxy_and_who_asks_nobody_is_told_of_nothing(self):
+        ask = ('import urllib.request\n'
+               'try: urllib.request.urlopen("http://evil.test/", timeout=20)\n'
+               'except urllib.error.HTTPError as e: print(e.code)')
+        self.assertEqual(self.strays(ask, "port"), [])
+        self.assertEqual(self.strays("socket.socketpair", "port"), [])
+
+    def test_in_the_summary_of_a_command_that_fails_and_only_there(self):
+        failing = self.run_in("/usr/bin/env", "python3", "-c", "import socket\n" + self.TRIES["tcp"])
+        self.assertIn("\ndeny connect (default: no route): ", failing.stderr)
+        silent = self.run_in("/usr/bin/env", "python3", "-c", "import socket\ntry: " + self.TRIES["tcp"] + "\nexcept OSError: pass")
+        self.assertEqual(silent.stderr, "")
+
+    def test_ignored_like_every_other(self):
+        self.more["ignoreViolations"] = {"*": ["deny connect"]}
+        self.assertEqual(self.strays(self.TRIES["tcp"], "none"), [])
+
+
 class Places(Told):
     """Where a write is refused, the places that are named can be written to."""
 
@@ -1096,7 +1146,7 @@ class Documented(Told):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
-both(globals(), Calls, Lines, Unheard, Sockets, Datagrams, Loads, Directories, Places)
+both(globals(), Calls, Lines, Unheard, Sockets, Datagrams, Loads, Directories, Strays, Places)
 
 if __name__ == "__main__":
     unittest.main()
