@@ -119,12 +119,14 @@ class Machines(Launch):
         with open(os.path.join(own, "20-host.conf"), "w") as f:
             f.write("Host *\n  Port 2222\n")
         self.addCleanup(shutil.rmtree, own)
-        for path, answer in (("ssh -G a.test | grep '^port '", "port 22\n"), ("ls /etc/ssh/ssh_config.d", "")):
+        for path, status, answer in (("ssh -G a.test | grep '^port '", 0, "port 22\n"), ("ls /etc/ssh/ssh_config.d", 0, ""),
+                                     ("ssh -G a.test | grep -c '^port 2222'", 1, "0\n")):
             result = subprocess.run(["unshare", "-m", "/bin/sh", "-c", f"mount --bind {own} /etc/ssh/ssh_config.d && exec setpriv --reuid"
                                      f" {self.account.pw_uid} --regid {self.account.pw_gid} --clear-groups \"$0\" \"$@\"", self.launch, "-s",
                                      settings, "--egress", "none", "--", "/bin/sh", "-c", path], cwd=self.work, env=self.environment(), text=True,
                                     capture_output=True, timeout=60)
-            self.assertEqual((result.returncode, result.stdout), (0, answer), result.stderr)
+            self.assertEqual((result.returncode, result.stdout), (status, answer), result.stderr)
+            self.assertNotIn("ssh_config.d", result.stderr)  # nothing that anybody should be asked for
 
     def test_group_of_a_shared_directory_is_kept_and_cannot_be_given(self):
         if not self.account:
