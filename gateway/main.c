@@ -1,8 +1,12 @@
 /* srt-gateway: the words of the command line to the code that does them. */
 #include "commands/command.h"
 #include "config/fault.h"
+#include "srt/must.h"
 
+#include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #define AT_ADMIN "[--admin ADDR] [-c FILE] [--token-file FILE] [--json]"
 
@@ -72,8 +76,27 @@ static int all_was_said(int status)
     return EXIT_SYSTEM;
 }
 
+const int must_status = EXIT_SYSTEM;
+
+static void on_abort(int number)
+{
+    static const char text[] = "srt-gateway: that is a bug; please report it\n";
+    (void)number;
+    (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+    _exit(EXIT_BUG);
+}
+
+/* Of what failed an assertion a core says most; where one is written it goes with the signal. */
+static void tell_bugs(void)
+{
+    struct rlimit core;
+    if (getrlimit(RLIMIT_CORE, &core) == 0 && core.rlim_cur == 0)
+        signal(SIGABRT, on_abort);
+}
+
 int main(int argc, char **argv)
 {
+    tell_bugs();
     static char program[] = "srt-gateway"; /* what getopt's messages begin with */
     const char *word = argc > 1 ? argv[1] : "run";
     if (strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0)

@@ -9,6 +9,7 @@
 #include "commands/tally.h"
 #include "config/value.h"
 #include "record/json.h"
+#include "srt/must.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -59,7 +60,7 @@ static void count_missed(struct summary *summary, const struct history_record *r
     row->denied++;
     tally_add_port(row, target.port);
     if (!helps && row->key != NULL && row->note == NULL)
-        row->note = strdup(note);
+        row->note = must_copy(note);
 }
 
 static void count_decision(struct summary *summary, const struct history_record *record)

@@ -59,14 +59,14 @@ static char *find_program(const char *name, struct srt_err *err)
 {
     char path[4096];
     if (strchr(name, '/') != NULL && same_file(name, "/proc/self/exe"))
-        return strdup(name);
+        return must_copy(name);
     ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 1);
     if (len <= 0) {
         srt_err_set(err, "/proc/self/exe: %s", strerror(errno));
         return NULL;
     }
     path[len] = '\0';
-    return strdup(path);
+    return must_copy(path);
 }
 
 static ssize_t read_command_line(char *out, size_t size)

@@ -209,7 +209,7 @@ static void name_doors(struct worker *worker, struct listener *const *listeners)
             if (listeners[i] != door->listener)
                 continue;
             free(door->name);
-            door->name = strdup(config->listens[i].name);
+            door->name = must_copy(config->listens[i].name);
             door->config = &config->listens[i];
         }
     }

@@ -122,8 +122,8 @@ static struct listener *open_unix(const struct config_listen *config, struct srt
         return NULL;
     }
     struct listener *listener = listener_create(steal_fd(&fd));
-    listener->path = strdup(path);
-    listener->group = config->group != NULL ? strdup(config->group) : NULL;
+    listener->path = must_copy(path);
+    listener->group = must_copy(config->group);
     listener->mode = config->mode;
     listener->device = st.st_dev;
     listener->inode = st.st_ino;

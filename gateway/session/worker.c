@@ -316,7 +316,7 @@ static bool run_prepare(struct errand *errand)
     preparation->usages = NULL;
     if (worker_prepare(errand->worker, preparation->snapshot, listeners, budgets, usages, &err) !=
         0)
-        errand->error = strdup(err.text);
+        errand->error = must_copy(err.text);
     return true;
 }
 

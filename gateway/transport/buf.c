@@ -1,5 +1,7 @@
 #include "transport/buf.h"
 
+#include "srt/must.h"
+
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,9 +26,7 @@ char *buf_room(struct buf *buf, size_t n)
     while (cap - buf->len < n)
         cap *= 2;
     assert(cap <= UINT32_MAX);
-    char *data = malloc(cap);
-    if (data == NULL)
-        abort();
+    char *data = must(malloc(cap));
     if (buf->data != NULL)
         memcpy(data, buf->data + buf->start, buf->len);
     free(buf->data);

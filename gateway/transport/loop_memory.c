@@ -1,5 +1,7 @@
 #include "transport/loop_memory.h"
 
+#include "srt/must.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -16,7 +18,7 @@ struct block {
 static struct block *check(void *block)
 {
     if (block == NULL || block == MAP_FAILED)
-        abort();
+        must_end();
     return block;
 }
 

@@ -5,8 +5,10 @@ import json
 import os
 import pty
 import re
+import resource
 import select
 import shutil
+import signal
 import socket
 import subprocess
 import unittest
@@ -60,6 +62,39 @@ class Judging(LabCase):
                 done = subprocess.run([binary(), *arguments], stdout=full, stderr=subprocess.PIPE, text=True, env=environment(), check=False)
                 self.assertEqual(done.returncode, 71)
                 self.assertIn("standard output cannot be written", done.stderr)
+
+    @staticmethod
+    def sanitizers_told(more):
+        return environment() | {name: f"{environment()[name]}:{more}" for name in ("ASAN_OPTIONS", "TSAN_OPTIONS")}
+
+    def test_memory_that_cannot_be_had_is_said_and_is_no_bug(self):
+        """More than is allowed; a sanitizer, which needs more than that for itself, has to be told how much."""
+        with open(binary(), "rb") as file:
+            program = file.read()
+        sanitized = b"__asan_init" in program or b"__tsan_init" in program
+        most = resource.RLIM_INFINITY if sanitized else 48 << 20
+        self.write("long.list", "good.test\n" * (6 << 20))
+        path = self.write("long.ini", self.config(policy="allow-file = long.list"))
+        done = subprocess.run([binary(), "check", "-c", path], stderr=subprocess.PIPE, text=True, check=False,
+                              env=self.sanitizers_told("allocator_may_return_null=1:max_allocation_size_mb=8"),
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (most, most)))
+        self.assertEqual(done.returncode, 71, done.stderr)
+        self.assertIn("srt-gateway: out of memory, or more than the limits on it allow (ulimit -d, ulimit -v)", done.stderr)
+
+    def test_a_bug_has_a_status_and_leaves_a_core_where_one_is_wanted(self):
+        """As abort() ends it, which a failed assertion calls. A core of one byte is none, but somebody wants it."""
+        path = self.write("buggy.ini", self.config(allow=["good.test"]))
+        for core, status in ((0, 70), (1, -signal.SIGABRT)):
+            with self.subTest(core=core), subprocess.Popen(
+                    [binary(), "-c", path], stderr=subprocess.PIPE, text=True, cwd=self.directory,
+                    env=self.sanitizers_told("disable_coredump=0"),
+                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (core, core))) as gateway:
+                while "srt-gateway: ready" not in gateway.stderr.readline():
+                    self.assertIsNone(gateway.poll())
+                gateway.send_signal(signal.SIGABRT)
+                said = gateway.stderr.read()
+                self.assertEqual(gateway.wait(), status, said)
+                self.assertEqual("that is a bug; please report it" in said, core == 0, said)
 
     def test_malformed_targets_are_usage(self):
         path = self.write("explained.ini", self.config(**self.CONFIG))
