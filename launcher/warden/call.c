@@ -101,6 +101,13 @@ void call_return(const struct call *call, int64_t value)
     ioctl(call->ward->listener, SECCOMP_IOCTL_NOTIF_SEND, &response);
 }
 
+void call_end(const struct call *call)
+{
+    struct caller *caller = slot_of(call);
+    if (caller->tid != 0 && caller->dir >= call->ward->kept_below)
+        caller_forget(caller);
+}
+
 static ssize_t read_some(const struct call *call, uint64_t address, void *out, size_t len)
 {
     struct iovec local = {.iov_base = out, .iov_len = len};

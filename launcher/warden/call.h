@@ -61,6 +61,7 @@ struct ward {
     struct caller callers[CALLERS];
     struct held held[HELD_DIRS];
     uint64_t held_fds[HELD_FDS / 64]; /* which descriptors are held */
+    int kept_below;                   /* the number from which on no descriptor stays open */
     int here;                         /* the one that is our working directory, -1 = none of them */
     mode_t umask;                     /* ours: whatever the last caller with a new name had */
     bool expects_new;                 /* what was last asked for, if need be made, had to be made */
@@ -102,6 +103,8 @@ bool call_waits(const struct call *call);
 void call_answer(const struct call *call, int64_t result);
 /* Answers with a number. */
 void call_return(const struct call *call, int64_t value);
+/* It is answered, or somebody else will do so. */
+void call_end(const struct call *call);
 
 /* A terminated string, or exactly `len` bytes, of its memory. */
 int call_read_string(const struct call *call, uint64_t address, char *out, size_t size);

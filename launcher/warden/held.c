@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -13,6 +14,13 @@ static struct held_place place_of(const struct statx *st)
                                .mount = st->stx_mnt_id,
                                .major = st->stx_dev_major,
                                .minor = st->stx_dev_minor};
+}
+
+int held_below(void)
+{
+    struct rlimit files;
+    bool few = getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < 2 * (rlim_t)HELD_FDS;
+    return few ? (int)files.rlim_cur / 2 : HELD_FDS;
 }
 
 static bool is_same_place(const struct held_place *a, const struct held_place *b)
@@ -73,7 +81,7 @@ static void let_go(struct ward *ward, struct held *held)
 void held_keep(struct call *call, int dir)
 {
     struct statx st;
-    if (dir >= HELD_FDS || held_has(call->ward, dir) ||
+    if (dir >= call->ward->kept_below || held_has(call->ward, dir) ||
         statx(dir, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO | STATX_MNT_ID, &st) != 0 ||
         !S_ISDIR(st.stx_mode))
         return;

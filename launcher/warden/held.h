@@ -14,6 +14,9 @@
 
 #include "launcher/warden/call.h"
 
+/* The number below which descriptors stay open: half of what the limit of this process allows is
+ * for the call at hand. */
+int held_below(void);
 /* The directory that `path` leads to from the caller's `dir_fd`, if it is held; -1. It stays open
  * until the call is answered. */
 int held_find(struct call *call, int dir_fd, const char *path);

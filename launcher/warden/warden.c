@@ -3,6 +3,7 @@
 #include "launcher/remedy.h"
 #include "launcher/syscalls.h"
 #include "launcher/warden/answers.h"
+#include "launcher/warden/held.h"
 #include "launcher/warden/secrets.h"
 #include "srt/cleanup.h"
 #include "srt/must.h"
@@ -46,6 +47,7 @@ static _Noreturn void serve(struct ward *ward)
         struct call call = {
             .ward = ward, .request = &request, .serial = serial, .reported = ward->law->silent};
         call_answer(&call, table_answer(&call));
+        call_end(&call);
     }
 }
 
@@ -152,6 +154,7 @@ static void stand_guard(void *context, int sock)
                          .own_fds = post->own_fds,
                          .missed = post->missed,
                          .slow_ms = INT64_MIN / 2,
+                         .kept_below = held_below(),
                          .here = -1,
                          .law = post->law,
                          .uid = post->uid,

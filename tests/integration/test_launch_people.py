@@ -229,6 +229,15 @@ class Faults(Launch):
                             self.assertRegex(result.stderr, f"{remedy}|{own}" if remedy else "")
             self.assertTrue(ran, f"limit {limit}: nothing ever ran")
 
+    def test_a_limit_on_open_files_is_no_limit_on_directories_and_processes(self):
+        """The warden keeps some of both open from call to call, and has to do with what the limit leaves."""
+        script = ("for i in $(seq 150); do mkdir -p t/$i && /bin/sh -c \"echo x >t/$i/f; chmod 600 t/$i/f; mv t/$i/f t/$i/g\" || echo $i; done;"
+                  "cat t/*/g | wc -l; rm -rf t; ls")
+        for files in (24, 64, 128, 1024):
+            with self.subTest(files=files):
+                result = self.run_in("/bin/sh", "-c", script, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (files, files)))
+                self.assertEqual((result.stdout, result.stderr), ("150\n", ""))
+
     def test_a_limit_on_files_is_the_commands_as_without_a_fence(self):
         """srt-launch ignores SIGXFSZ, the command does not; the warden, which cuts files for it, lives on."""
         self.write("f")
