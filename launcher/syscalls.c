@@ -106,6 +106,12 @@ const struct syscalls_row syscalls_rows[] = {
     /* Sockets: IPv4, IPv6, and the netlink that name resolution and `ip` need. */
     ARG_BITS("socket", 0, LOW32, AF_UNIX, EPERM, SYSCALLS_UNIX_SOCKETS | SYSCALLS_NAMED_SOCKETS,
              "services of the host listen on Unix sockets"),
+    /* The kernel makes two sockets of any family before it asks whether that has pairs. */
+    {.name = "socketpair",
+     .compare = SYSCALLS_OTHER,
+     .value = AF_UNIX,
+     .error = EOPNOTSUPP,
+     .reason = "only Unix sockets have a use in pairs"},
     /* A stream pair is connected to itself for ever; a datagram pair can send anywhere. */
     ARG_BITS("socketpair", 1, 0xf, SOCK_DGRAM, EPERM,
              SYSCALLS_UNIX_SOCKETS | SYSCALLS_NAMED_DATAGRAMS,
@@ -238,6 +244,8 @@ static bool row_matches(const struct syscalls_row *row, const uint64_t *args)
         return true;
     case SYSCALLS_EQUAL:
         return args[row->argument] == row->value;
+    case SYSCALLS_OTHER:
+        return args[row->argument] != row->value;
     case SYSCALLS_AT_LEAST:
         return args[row->argument] >= row->value;
     case SYSCALLS_BITS:
@@ -290,4 +298,5 @@ void syscalls_print(unsigned options, FILE *out)
             fprintf(out, "%s: %s\n", syscalls_rows[i].name, syscalls_rows[i].reason);
     fprintf(out, "socket: %s\n", raw_reason);
     fprintf(out, "socket: %s\n", family_reason);
+    fprintf(out, "calls above number %d: younger than this program\n", SYSCALLS_YOUNGEST);
 }

@@ -5,7 +5,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <seccomp.h>
+#include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -42,6 +46,9 @@ static int add_row(scmp_filter_ctx filter, const struct syscalls_row *row, bool 
     case SYSCALLS_EQUAL:
         return seccomp_rule_add(filter, action, number, 1,
                                 SCMP_CMP(row->argument, SCMP_CMP_EQ, row->value, 0));
+    case SYSCALLS_OTHER:
+        return seccomp_rule_add(filter, action, number, 1,
+                                SCMP_CMP(row->argument, SCMP_CMP_NE, row->value, 0));
     case SYSCALLS_AT_LEAST:
         return seccomp_rule_add(filter, action, number, 1,
                                 SCMP_CMP(row->argument, SCMP_CMP_GE, row->value, 0));
@@ -152,6 +159,13 @@ static int add_all(scmp_filter_ctx filter, unsigned options, bool supervised)
     return result;
 }
 
+/* What goes before all else: libseccomp knows no rule for calls that it has no name for. */
+static const struct sock_filter refuse_younger[] = {
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+    BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, SYSCALLS_YOUNGEST, 0, 1),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+};
+
 /* libseccomp 2.5 gives its code to descriptors only. */
 static int take_code(scmp_filter_ctx filter, struct sock_filter **code, size_t *len)
 {
@@ -160,11 +174,12 @@ static int take_code(scmp_filter_ctx filter, struct sock_filter **code, size_t *
     if (file < 0 || seccomp_export_bpf(filter, file) != 0 || fstat(file, &st) != 0)
         return -EIO;
     size_t size = (size_t)st.st_size;
-    autofree struct sock_filter *bytes = malloc(size);
-    if (bytes == NULL || pread(file, bytes, size, 0) != (ssize_t)size)
+    autofree char *bytes = malloc(sizeof(refuse_younger) + size);
+    if (bytes == NULL || pread(file, bytes + sizeof(refuse_younger), size, 0) != (ssize_t)size)
         return -EIO;
-    *len = size / sizeof(*bytes);
-    *code = steal_ptr(bytes);
+    memcpy(bytes, refuse_younger, sizeof(refuse_younger));
+    *len = (sizeof(refuse_younger) + size) / sizeof(struct sock_filter);
+    *code = (void *)steal_ptr(bytes);
     return *len <= BPF_MAXINSNS ? 0 : -E2BIG;
 }
 

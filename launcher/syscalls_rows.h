@@ -13,7 +13,13 @@
 #include <stddef.h>
 
 /* BITS: (argument & mask) == value */
-enum syscalls_compare { SYSCALLS_ALWAYS, SYSCALLS_EQUAL, SYSCALLS_AT_LEAST, SYSCALLS_BITS };
+enum syscalls_compare {
+    SYSCALLS_ALWAYS,
+    SYSCALLS_EQUAL,
+    SYSCALLS_OTHER,
+    SYSCALLS_AT_LEAST,
+    SYSCALLS_BITS,
+};
 
 /* Rows whose `unless` is set in the options are left out. Arguments that the kernel takes as 32
  * bits are compared in 32 bits or from a number up, so that rubbish in the upper half changes
@@ -35,6 +41,10 @@ extern const size_t syscalls_row_count;
 
 /* Of socket(), beside the rows: all families but four, and all of netlink but routing. */
 enum { SYSCALLS_FAMILIES = 46, SYSCALLS_NETLINKS = 23, SYSCALLS_NETLINK_ROUTE = 0 };
+
+/* The youngest call that was looked at when the table was written, listns() of Linux 6.19. What has
+ * a higher number does not exist here, whatever the kernel makes of it. */
+enum { SYSCALLS_YOUNGEST = 470 };
 
 bool syscalls_row_applies(const struct syscalls_row *row, unsigned options);
 /* Whether the warden tells about it. */
