@@ -76,7 +76,7 @@ static json_t *parse(struct document *document, struct str text)
             nul ? "" : "is not valid JSON: ", nul ? "a string holds a NUL character" : error.text);
         return NULL;
     }
-    if (memchr(text.p, '\0', text.len) != NULL) { /* the parser swallows one behind a number */
+    if (str_has(text, '\0')) { /* the parser swallows one behind a number */
         FAULT_IN_TEXT(document, 1, 1, "is not valid JSON: there is a NUL byte in it");
         json_decref(json);
         return NULL;

@@ -137,13 +137,12 @@ static void read_header(struct parse *parse, struct str line)
 {
     parse->section = parse->name = parse->key = NULL;
     parse->header_seen = true;
-    const char *end = memchr(line.p, ']', line.len);
-    if (end == NULL) {
+    struct str behind = str_from(line, 1), text = str_take_until(&behind, ']');
+    if (!str_has(line, ']')) {
         fault(parse, "a section header ends with `]`");
         return;
     }
-    struct str text = {line.p + 1, (size_t)(end - line.p) - 1};
-    struct str behind = str_trim(str_from(line, text.len + 2));
+    behind = str_trim(behind);
     if (behind.len > 0) {
         fault(parse, "`%.*s` stands behind the section header", STR_ARG(behind));
         return;
@@ -181,7 +180,7 @@ static bool key_is_whole(struct parse *parse, struct str line)
         fault(parse, "a key is missing before `%c`", line.p[len]);
         return false;
     }
-    if (memchr(key.p, ' ', key.len) != NULL || memchr(key.p, '\t', key.len) != NULL) {
+    if (str_has(key, ' ') || str_has(key, '\t')) {
         fault(parse, "expected KEY = VALUE, but `%.*s` is not one word", STR_ARG(key));
         return false;
     }
@@ -195,7 +194,7 @@ static bool key_is_whole(struct parse *parse, struct str line)
 /* [2001:db8::1] continues a list of rules, [policy build] does not. */
 static bool looks_like_header(struct str text)
 {
-    return text.p[0] == '[' && text.p[text.len - 1] == ']' && memchr(text.p, ':', text.len) == NULL;
+    return text.p[0] == '[' && text.p[text.len - 1] == ']' && !str_has(text, ':');
 }
 
 /* Whether inih may see this key or continuation, comment cut. */
@@ -316,11 +315,11 @@ static void parse_text(struct parse *parse)
         fault(parse, "starts with a byte order mark; save it as UTF-8 without one");
         return;
     }
-    const char *nul = parse->rest.len > 0 ? memchr(parse->rest.p, '\0', parse->rest.len) : NULL;
-    if (nul != NULL) {
+    const struct str before_nul = str_until(parse->rest, '\0');
+    if (before_nul.len < parse->rest.len) {
         parse->line = 1;
-        for (const char *p = parse->rest.p; p < nul; p++)
-            parse->line += *p == '\n';
+        for (size_t i = 0; i < before_nul.len; i++)
+            parse->line += before_nul.p[i] == '\n';
         fault(parse, "contains a NUL byte, so it is not a text file");
         return;
     }

@@ -14,15 +14,7 @@ void option_reject(const struct option_input *input, struct str value, const cha
 
 bool option_next_word(struct str *rest, struct str *word)
 {
-    size_t start = 0;
-    while (start < rest->len && strchr(", \t", rest->p[start]) != NULL)
-        start++;
-    size_t end = start;
-    while (end < rest->len && strchr(", \t", rest->p[end]) == NULL)
-        end++;
-    *word = (struct str){rest->p + start, end - start};
-    *rest = str_from(*rest, end);
-    return word->len > 0;
+    return str_next_word(rest, STR(", \t"), word);
 }
 
 void option_list_add(struct config_list *list, struct str text, struct place place)
@@ -246,17 +238,11 @@ const struct option_kind kind_bool = {read_bool, print_bool};
 /* The words of a type are separated by " | ". */
 static struct str word_at(const char *type, unsigned index)
 {
-    struct str rest = str_of(type);
-    for (;;) {
-        const char *bar = memchr(rest.p, '|', rest.len);
-        struct str word =
-            str_trim((struct str){rest.p, bar != NULL ? (size_t)(bar - rest.p) : rest.len});
+    struct str rest = str_of(type), word;
+    while (str_next_part(&rest, '|', &word))
         if (index-- == 0)
-            return word;
-        if (bar == NULL)
-            return STR_NULL;
-        rest = str_from(rest, (size_t)(bar - rest.p) + 1);
-    }
+            return str_trim(word);
+    return STR_NULL;
 }
 
 static bool find_word(const struct option *option, struct option_input *input, unsigned *index)

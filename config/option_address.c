@@ -10,7 +10,7 @@
 static bool read_socket_path(struct option_input *input, struct str path,
                              struct config_address *address)
 {
-    if (path.len == 0 || memchr(path.p, '"', path.len) != NULL) {
+    if (path.len == 0 || str_has(path, '"')) {
         option_reject(input, str_of(input->text), "unix:/PATH");
         return false;
     }
@@ -31,7 +31,7 @@ static bool read_host(struct str host, struct addr *addr)
         return addr_parse(addr, STR("127.0.0.1"));
     if (host.len > 2 && host.p[0] == '[' && host.p[host.len - 1] == ']')
         return addr_parse(addr, (struct str){host.p + 1, host.len - 2});
-    return memchr(host.p, ':', host.len) == NULL && addr_parse(addr, host);
+    return !str_has(host, ':') && addr_parse(addr, host);
 }
 
 static bool read_host_port(struct str text, uint64_t min_port, struct addr *addr, uint16_t *port)

@@ -22,16 +22,10 @@ static bool no(const char **why, const char *phrase)
     return false;
 }
 
-static bool has_scheme(struct str text, const char *word)
-{
-    const size_t len = strlen(word);
-    return text.len >= len && str_ieq((struct str){text.p, len}, (struct str){word, len});
-}
-
 static const struct scheme *cut_scheme(struct str *text)
 {
     for (size_t i = 0; i < SCHEMES; i++) {
-        if (!has_scheme(*text, schemes[i].word))
+        if (!str_istarts(*text, str_of(schemes[i].word)))
             continue;
         *text = str_from(*text, strlen(schemes[i].word));
         return &schemes[i];
@@ -55,7 +49,7 @@ bool upstream_parse(struct config_upstream *out, struct str text, const char **w
     const struct scheme *scheme = cut_scheme(&rest);
     if (scheme == NULL)
         return unknown_scheme(why);
-    if (memchr(rest.p, '@', rest.len) != NULL)
+    if (str_has(rest, '@'))
         return no(why, "credentials stand in the credentials-file, not here");
     if (rest.len > 0 && rest.p[rest.len - 1] == '/')
         rest.len--;
@@ -148,11 +142,11 @@ static bool set_secrets(struct config_upstream *upstream, const char *user, size
 
 bool upstream_set_credentials(struct config_upstream *upstream, struct str text, const char **why)
 {
-    const char *colon = memchr(text.p, ':', text.len);
-    if (colon == NULL)
+    struct str password = text;
+    const struct str user = str_take_until(&password, ':');
+    if (!str_has(text, ':'))
         return no(why, "it has to be USER:PASSWORD");
-    const size_t user_len = (size_t)(colon - text.p);
-    return set_secrets(upstream, text.p, user_len, colon + 1, text.len - user_len - 1, why);
+    return set_secrets(upstream, user.p, user.len, password.p, password.len, why);
 }
 
 /* USER[:PASSWORD], each percent-encoded. */
@@ -160,10 +154,8 @@ static bool read_userinfo(struct config_upstream *out, struct str userinfo, cons
 {
     char user[3 * UPSTREAM_SECRET_MAX], password[3 * UPSTREAM_SECRET_MAX];
     size_t user_len, password_len = 0;
-    const char *colon = memchr(userinfo.p, ':', userinfo.len);
-    struct str name = {userinfo.p, colon != NULL ? (size_t)(colon - userinfo.p) : userinfo.len};
-    struct str secret =
-        colon != NULL ? str_from(userinfo, name.len + 1) : (struct str){userinfo.p, 0};
+    struct str secret = userinfo;
+    const struct str name = str_take_until(&secret, ':');
     if (name.len > sizeof(user) || secret.len > sizeof(password))
         return no(why, "the user is empty, or user or password longer than 255 bytes");
     if (!unescape(name, user, &user_len) || !unescape(secret, password, &password_len))

@@ -96,11 +96,8 @@ bool value_size(struct str text, uint64_t *out)
 
 bool value_rate(struct str text, bool sizes, uint64_t *count, uint64_t *per_ms)
 {
-    const char *slash = text.len > 0 ? memchr(text.p, '/', text.len) : NULL;
-    if (slash == NULL)
-        return false;
-    struct str number = {text.p, (size_t)(slash - text.p)};
-    struct str unit = str_from(text, number.len + 1);
+    struct str unit = text;
+    const struct str number = str_take_until(&unit, '/');
     if (!(sizes ? value_size(number, count) : value_uint(number, UINT64_MAX, count)))
         return false;
     for (const struct unit *known = &duration_units[1]; known->word.p != NULL; known++) {
@@ -189,14 +186,12 @@ bool value_rfc3339(struct str text, int64_t *out)
 bool value_range(struct str text, struct cidr *out)
 {
     char plain[ADDR_TEXT_MAX + sizeof("/128")];
-    const char *close = text.len > 0 ? memchr(text.p, ']', text.len) : NULL;
     if (text.len == 0 || text.p[0] != '[')
         return cidr_parse(out, text);
-    if (close == NULL || text.len - 2 > sizeof(plain))
-        return false;
-    struct str inside = {text.p + 1, (size_t)(close - text.p) - 1};
-    struct str after = str_from(text, inside.len + 2);
-    if (memchr(inside.p, ':', inside.len) == NULL || (after.len > 0 && after.p[0] != '/'))
+    struct str after = str_from(text, 1);
+    const struct str inside = str_take_until(&after, ']');
+    if (!str_has(text, ']') || text.len - 2 > sizeof(plain) || !str_has(inside, ':') ||
+        (after.len > 0 && after.p[0] != '/'))
         return false;
     memcpy(plain, inside.p, inside.len);
     if (after.len > 0)

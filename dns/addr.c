@@ -25,21 +25,16 @@ struct addr addr_of_v6(const uint8_t bytes[16])
     return addr;
 }
 
-static bool has_colon(struct str text)
-{
-    return text.len > 0 && memchr(text.p, ':', text.len) != NULL;
-}
-
 bool addr_parse(struct addr *out, struct str text)
 {
     char copy[INET6_ADDRSTRLEN];
-    if (text.len == 0 || text.len >= sizeof(copy) || memchr(text.p, '\0', text.len) != NULL)
+    if (text.len == 0 || text.len >= sizeof(copy) || str_has(text, '\0'))
         return false;
     memcpy(copy, text.p, text.len);
     copy[text.len] = '\0';
 
     uint8_t bytes[16];
-    const bool v6 = has_colon(text);
+    const bool v6 = str_has(text, ':');
     if (inet_pton(v6 ? AF_INET6 : AF_INET, copy, bytes) != 1)
         return false;
     *out = v6 ? addr_of_v6(bytes) : addr_of_v4(bytes);
@@ -111,14 +106,14 @@ static bool has_host_bits(const struct cidr *range)
 
 bool cidr_parse(struct cidr *out, struct str text)
 {
-    const char *slash = text.len > 0 ? memchr(text.p, '/', text.len) : NULL;
-    struct str base = {text.p, slash != NULL ? (size_t)(slash - text.p) : text.len};
+    struct str rest = text;
+    const struct str base = str_take_until(&rest, '/');
     if (!addr_parse(&out->base, base))
         return false;
 
-    unsigned max = has_colon(base) ? V6_BITS : V4_BITS;
+    unsigned max = str_has(base, ':') ? V6_BITS : V4_BITS;
     unsigned len = max;
-    if (slash != NULL && !parse_prefix_len(str_from(text, base.len + 1), max, &len))
+    if (base.len < text.len && !parse_prefix_len(rest, max, &len))
         return false;
     if (max == V6_BITS && out->base.family == 4) {
         if (len < MAPPED_BITS)

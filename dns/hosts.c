@@ -25,23 +25,9 @@ struct hosts {
     struct hosts_table *table;
 };
 
-static bool is_space(char c)
+static bool next_word(struct str *rest, struct str *word)
 {
-    return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v';
-}
-
-/* Cuts the next word off `*rest`; an empty view at the end. */
-static struct str take_word(struct str *rest)
-{
-    size_t start = 0;
-    while (start < rest->len && is_space(rest->p[start]))
-        start++;
-    size_t end = start;
-    while (end < rest->len && !is_space(rest->p[end]))
-        end++;
-    struct str word = {rest->p + start, end - start};
-    *rest = str_from(*rest, end);
-    return word;
+    return str_next_word(rest, STR(" \t\r\f\v"), word);
 }
 
 static bool make_room(struct hosts_table *table, size_t *capacity)
@@ -69,12 +55,10 @@ static bool parse_line(struct hosts_table *table, size_t *capacity, struct str l
 {
     struct addr addr;
     struct name name;
-    if (!addr_parse(&addr, take_word(&line)))
+    struct str word;
+    if (!next_word(&line, &word) || !addr_parse(&addr, word))
         return true;
-    for (;;) {
-        struct str word = take_word(&line);
-        if (word.len == 0)
-            return true;
+    while (next_word(&line, &word)) {
         if (name_parse(&name, word) != NAME_OK)
             continue;
         if (!make_room(table, capacity))
@@ -84,6 +68,7 @@ static bool parse_line(struct hosts_table *table, size_t *capacity, struct str l
         host->order = (uint32_t)table->count++;
         host->addr = addr;
     }
+    return true;
 }
 
 static int compare_str(struct str a, struct str b)

@@ -58,12 +58,8 @@ enum name_fault name_parse(struct name *out, struct str text)
     if (text.len > NAME_MAX_LEN)
         return NAME_TOO_LONG;
 
-    struct str label = {text.p, 0};
-    for (size_t start = 0; start <= text.len; start += label.len + 1) {
-        label = str_from(text, start);
-        const char *dot = label.len > 0 ? memchr(label.p, '.', label.len) : NULL;
-        if (dot != NULL)
-            label.len = (size_t)(dot - label.p);
+    struct str rest = text, label = STR_NULL;
+    while (str_next_part(&rest, '.', &label)) {
         enum name_fault fault = check_label(label);
         if (fault != NAME_OK)
             return fault;

@@ -92,15 +92,6 @@ static bool take_additional(struct query *out, struct wire *wire)
 
 /* ---- names of addresses (RFC 1035 3.5, RFC 3596 2.5) ---- */
 
-/* One label from the front, without its dot. */
-static struct str take_label(struct str *text)
-{
-    const char *dot = memchr(text->p, '.', text->len);
-    const struct str label = {text->p, dot != NULL ? (size_t)(dot - text->p) : text->len};
-    *text = str_from(*text, label.len + 1);
-    return label;
-}
-
 static bool read_number(struct str label, unsigned *out)
 {
     *out = 0;
@@ -119,7 +110,7 @@ static bool read_reverse_v4(struct str text, struct addr *out)
     uint8_t bytes[REVERSE_V4_LABELS];
     for (size_t i = REVERSE_V4_LABELS; i-- > 0;) {
         unsigned number;
-        if (!read_number(take_label(&text), &number))
+        if (!read_number(str_take_until(&text, '.'), &number))
             return false;
         bytes[i] = (uint8_t)number;
     }
@@ -132,7 +123,7 @@ static bool read_reverse_v6(struct str text, struct addr *out)
     static const char digits[] = "0123456789abcdef";
     uint8_t bytes[REVERSE_V6_LABELS / 2] = {0};
     for (size_t i = REVERSE_V6_LABELS; i-- > 0;) {
-        const struct str label = take_label(&text);
+        const struct str label = str_take_until(&text, '.');
         const char *digit = label.len == 1 ? memchr(digits, label.p[0], sizeof(digits) - 1) : NULL;
         if (digit == NULL)
             return false;
@@ -230,7 +221,7 @@ static uint8_t *put_name(uint8_t *at, const struct name *name)
 {
     struct str rest = name_str(name);
     while (rest.len > 0) {
-        const struct str label = take_label(&rest);
+        const struct str label = str_take_until(&rest, '.');
         *at++ = (uint8_t)label.len;
         memcpy(at, label.p, label.len);
         at += label.len;

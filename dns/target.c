@@ -29,15 +29,10 @@ static bool parse_port(uint16_t *out, struct str digits, const char **why)
     return true;
 }
 
-static bool has_colon(struct str text)
-{
-    return text.len > 0 && memchr(text.p, ':', text.len) != NULL;
-}
-
 /* What stands between brackets: IPv6 and nothing else. */
 static bool set_ipv6(struct target *out, struct str inner, const char **why)
 {
-    if (!has_colon(inner) || !addr_parse(&out->addr, inner))
+    if (!str_has(inner, ':') || !addr_parse(&out->addr, inner))
         return fail(why, "only an IPv6 address can stand in brackets");
     out->is_addr = true;
     return true;
@@ -45,7 +40,7 @@ static bool set_ipv6(struct target *out, struct str inner, const char **why)
 
 static bool set_name_or_ipv4(struct target *out, struct str host, const char **why)
 {
-    if (!has_colon(host) && addr_parse(&out->addr, host)) {
+    if (!str_has(host, ':') && addr_parse(&out->addr, host)) {
         out->is_addr = true;
         return true;
     }
@@ -61,20 +56,18 @@ static bool parse_host_part(struct target *out, struct str authority, struct str
     if (authority.len == 0)
         return fail(why, "the host is missing");
     if (authority.p[0] == '[') {
-        const char *end = memchr(authority.p, ']', authority.len);
-        if (end == NULL)
+        const struct str inner = str_until(str_from(authority, 1), ']');
+        *rest = str_from(authority, inner.len + 2);
+        if (inner.len + 1 == authority.len)
             return fail(why, "a bracket is not closed");
-        size_t inner_len = (size_t)(end - authority.p) - 1;
-        *rest = str_from(authority, inner_len + 2);
-        return set_ipv6(out, (struct str){authority.p + 1, inner_len}, why);
+        return set_ipv6(out, inner, why);
     }
-    const char *colon = memchr(authority.p, ':', authority.len);
-    size_t host_len = colon != NULL ? (size_t)(colon - authority.p) : authority.len;
-    *rest = str_from(authority, host_len);
-    if (has_colon(str_from(*rest, 1)))
+    const struct str host = str_until(authority, ':');
+    *rest = str_from(authority, host.len);
+    if (str_has(str_from(*rest, 1), ':'))
         return fail(why,
                     "more than one colon: an IPv6 address needs brackets, userinfo is refused");
-    return set_name_or_ipv4(out, (struct str){authority.p, host_len}, why);
+    return set_name_or_ipv4(out, host, why);
 }
 
 bool target_parse(struct target *out, struct str authority, const char **why)
@@ -116,7 +109,7 @@ bool target_parse_host(struct target *out, struct str host, uint16_t port, const
             return fail(why, "a bracket is not closed");
         return set_ipv6(out, (struct str){host.p + 1, host.len - 2}, why);
     }
-    if (has_colon(host))
+    if (str_has(host, ':'))
         return set_ipv6(out, host, why);
     return set_name_or_ipv4(out, host, why);
 }

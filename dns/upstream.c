@@ -95,17 +95,12 @@ static int add_server(struct upstream_servers *servers, struct str text, struct 
 
 int upstream_servers_parse(struct upstream_servers *out, const char *list, struct srt_err *err)
 {
-    struct str rest = str_of(list);
+    struct str rest = str_of(list), word;
     out->count = 0;
-    for (;;) {
-        const char *comma = rest.len > 0 ? memchr(rest.p, ',', rest.len) : NULL;
-        struct str word = {rest.p, comma != NULL ? (size_t)(comma - rest.p) : rest.len};
+    while (str_next_part(&rest, ',', &word))
         if (add_server(out, str_trim(word), err) != 0)
             return -1;
-        if (comma == NULL)
-            return 0;
-        rest = str_from(rest, word.len + 1);
-    }
+    return 0;
 }
 
 /* Nothing that a file or the environment could say (search list, ndots, rotation, lookups) matters:

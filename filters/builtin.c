@@ -95,12 +95,9 @@ enum srt_filter_verdict builtin_rule(struct srt_filter_ruling *ruling,
 
 bool builtin_next_word(struct str *list, struct str *word)
 {
-    if (list->p == NULL)
+    if (!str_next_part(list, ',', word))
         return false;
-    const char *comma = list->len > 0 ? memchr(list->p, ',', list->len) : NULL;
-    size_t len = comma != NULL ? (size_t)(comma - list->p) : list->len;
-    *word = str_trim((struct str){list->p, len});
-    *list = comma != NULL ? str_from(*list, len + 1) : STR_NULL;
+    *word = str_trim(*word);
     return true;
 }
 

@@ -19,13 +19,10 @@ bool field_is_editable(struct str name)
         {"Keep-Alive", 10}, {"HTTP2-Settings", 14}, {"Trailer", 7}, {"TE", 2},
         {"Upgrade", 7},     {"Max-Forwards", 12},   {"Via", 3},     {"Transfer-Encoding", 17},
     };
-    static const struct str proxys = {"Proxy-", 6};
     for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
         if (str_ieq(ours[i], name))
             return false;
-    if (name.len >= proxys.len && str_ieq((struct str){name.p, proxys.len}, proxys))
-        return false;
-    return field_name_is_valid(name);
+    return !str_istarts(name, STR("Proxy-")) && field_name_is_valid(name);
 }
 
 bool field_value_is_valid(struct str value)
@@ -40,9 +37,8 @@ bool field_value_is_valid(struct str value)
 
 bool field_split(struct str text, struct str *name, struct str *value)
 {
-    const char *colon = text.len > 0 ? memchr(text.p, ':', text.len) : NULL;
-    size_t len = colon != NULL ? (size_t)(colon - text.p) : text.len;
-    *name = (struct str){text.p, len};
-    *value = colon != NULL ? str_trim(str_from(text, len + 1)) : STR_NULL;
+    struct str rest = text;
+    *name = str_take_until(&rest, ':');
+    *value = str_has(text, ':') ? str_trim(rest) : STR_NULL;
     return field_name_is_valid(*name);
 }

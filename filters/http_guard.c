@@ -80,10 +80,8 @@ static bool take_types(void *types, const struct srt_filter_key *key,
 {
     struct str list = str_of(key->value), word;
     while (builtin_next_word(&list, &word)) {
-        const char *slash = word.len > 0 ? memchr(word.p, '/', word.len) : NULL;
-        const size_t len = slash != NULL ? (size_t)(slash - word.p) : 0;
-        if (!field_name_is_valid((struct str){word.p, len}) ||
-            !field_name_is_valid(str_from(word, len + 1)))
+        struct str subtype = word;
+        if (!field_name_is_valid(str_take_until(&subtype, '/')) || !field_name_is_valid(subtype))
             return builtin_refuse(fault, key, "'%.*s' is not a media type", STR_ARG(word));
         add_word(types, word);
     }
@@ -205,8 +203,7 @@ static bool has_field(const struct srt_filter_request *request, const struct fie
 static bool type_fits(struct str type, struct str wanted)
 {
     if (wanted.p[wanted.len - 1] == '*')
-        return type.len >= wanted.len && str_ieq((struct str){type.p, wanted.len - 1},
-                                                 (struct str){wanted.p, wanted.len - 1});
+        return type.len >= wanted.len && str_istarts(type, (struct str){wanted.p, wanted.len - 1});
     return str_ieq(type, wanted);
 }
 
@@ -217,13 +214,10 @@ static bool has_type(const struct http_guard *self, const struct srt_filter_requ
     for (size_t i = 0; i < request->field_count; i++) {
         if (!str_ieq(builtin_str(request->fields[i].name), STR("Content-Type")))
             continue;
-        struct str type = builtin_str(request->fields[i].value);
-        const char *semicolon = type.len > 0 ? memchr(type.p, ';', type.len) : NULL;
+        const struct str type = str_trim(str_until(builtin_str(request->fields[i].value), ';'));
         bool fits = false;
-        if (semicolon != NULL)
-            type.len = (size_t)(semicolon - type.p);
         for (size_t k = 0; k < self->types.count; k++)
-            fits |= type_fits(str_trim(type), self->types.items[k]);
+            fits |= type_fits(type, self->types.items[k]);
         if (!fits)
             return false;
         seen++;
@@ -236,9 +230,7 @@ static enum srt_filter_verdict judge_path(const struct http_guard *self, struct 
 {
     if (self->paths.count == 0 && self->denied_paths.count == 0)
         return SRT_FILTER_PASS;
-    const char *query = path.len > 0 ? memchr(path.p, '?', path.len) : NULL;
-    if (query != NULL)
-        path.len = (size_t)(query - path.p);
+    path = str_until(path, '?');
     if (path_is_ambiguous(path))
         return builtin_deny(ruling, "servers may read the path in two ways");
     if (fits_any_path(&self->denied_paths, path, path_may_match) ||

@@ -31,7 +31,7 @@ warn(const struct lint *lint, const struct rule *rule, const char *format, ...)
 
 /* -- rules that can never match -- */
 
-/* Fronts of `rule` that `of` leaves out. */
+/* By whatever front a request comes that `rule` fits, `of` does not leave it out. */
 static bool fronts_within(const struct rule *rule, const struct rule *of)
 {
     uint32_t fronts = rule_extra(rule) != NULL ? rule_extra(rule)->fronts : 0;
@@ -177,7 +177,7 @@ static void lint_wildcard(const struct lint *lint, const struct rule *rule)
     if (rule->host != RULE_BELOW)
         return;
     struct str name = rule_name(rule);
-    if (memchr(name.p, '.', name.len) == NULL)
+    if (!str_has(name, '.'))
         warn(lint, rule, "it covers everything below the top-level name %.*s", STR_ARG(name));
     else if (!apex_is_allowed(lint, rule))
         warn(lint, rule,

@@ -118,7 +118,7 @@ static bool glob_matches(struct str glob, struct str path)
 
 static bool has_parameters(struct str path)
 {
-    return path.len > 0 && memchr(path.p, ';', path.len) != NULL;
+    return str_has(path, ';');
 }
 
 static bool has_empty_segment(struct str path)

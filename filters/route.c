@@ -1,32 +1,13 @@
 #include "filters/route.h"
 
-static bool is_separator(char c)
-{
-    return c == ',' || c == ' ' || c == '\t';
-}
-
-static bool next_entry(struct str *rest, struct str *entry)
-{
-    size_t len = 0;
-    while (rest->len > 0 && is_separator(rest->p[0]))
-        *rest = str_from(*rest, 1);
-    while (len < rest->len && !is_separator(rest->p[len]))
-        len++;
-    *entry = (struct str){rest->p, len};
-    *rest = str_from(*rest, len);
-    return len > 0;
-}
-
 /* Without brackets and port: one colon ends a name or an IPv4 address, more are IPv6. */
 static struct str host_part(struct str entry)
 {
-    const char *close = entry.p[0] == '[' ? memchr(entry.p, ']', entry.len) : NULL;
-    if (close != NULL)
-        return (struct str){entry.p + 1, (size_t)(close - entry.p) - 1};
-    const char *colon = memchr(entry.p, ':', entry.len);
-    if (colon == NULL || colon != memrchr(entry.p, ':', entry.len))
-        return entry;
-    return (struct str){entry.p, (size_t)(colon - entry.p)};
+    if (entry.p[0] == '[' && str_has(entry, ']'))
+        return str_until(str_from(entry, 1), ']');
+    struct str rest = entry;
+    const struct str host = str_take_until(&rest, ':');
+    return str_has(rest, ':') ? entry : host;
 }
 
 static bool covers_name(struct str entry, const struct name *name)
@@ -58,7 +39,7 @@ static bool covers(struct str entry, const struct target *target)
 bool route_is_excepted(struct str no_proxy, const struct target *target)
 {
     struct str entry;
-    while (next_entry(&no_proxy, &entry))
+    while (str_next_word(&no_proxy, STR(", \t"), &entry))
         if (covers(entry, target))
             return true;
     return false;

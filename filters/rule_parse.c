@@ -56,35 +56,9 @@ static struct rule_extra *extra(struct parser *parser)
     return make_extra(parser->rule);
 }
 
-/* The part of `rest` up to `separator` (or all of it); `rest` keeps what follows. False at the end.
- */
-static bool next_part(struct str *rest, char separator, struct str *part)
-{
-    if (rest->p == NULL)
-        return false;
-    const char *end = memchr(rest->p, separator, rest->len);
-    if (end == NULL) {
-        *part = *rest;
-        *rest = STR_NULL;
-        return true;
-    }
-    *part = (struct str){rest->p, (size_t)(end - rest->p)};
-    *rest = str_from(*rest, part->len + 1);
-    return true;
-}
-
-/* The next word of a line; words are separated by spaces and tabs. */
 static bool next_word(struct str *rest, struct str *word)
 {
-    *rest = str_trim(*rest);
-    if (rest->len == 0)
-        return false;
-    size_t len = 0;
-    while (len < rest->len && rest->p[len] != ' ' && rest->p[len] != '\t')
-        len++;
-    *word = (struct str){rest->p, len};
-    *rest = str_from(*rest, len);
-    return true;
+    return str_next_word(rest, STR(" \t"), word);
 }
 
 /* -- ports -- */
@@ -100,9 +74,9 @@ static bool parse_port(struct str text, uint16_t *out)
 
 static bool parse_port_range(struct parser *parser, struct str text, struct port_range *out)
 {
-    struct str rest = text, first, last;
-    next_part(&rest, '-', &first);
-    last = rest.p != NULL ? rest : first;
+    struct str rest = text;
+    const struct str first = str_take_until(&rest, '-');
+    const struct str last = first.len < text.len ? rest : first;
     if (!parse_port(first, &out->first) || !parse_port(last, &out->last))
         return fault(parser, "`%.*s` is not a port from 1 to 65535 nor a range of them",
                      STR_ARG(text));
@@ -137,7 +111,7 @@ static bool attribute_ports(struct parser *parser, struct str value)
         return true;
     }
     extra(parser)->ports = must(calloc(MAX_LIST, sizeof(struct port_range)));
-    while (next_part(&value, ',', &part)) {
+    while (str_next_part(&value, ',', &part)) {
         if (rule_extra(rule)->port_count == MAX_LIST)
             return fault(parser, "more than %d ports in one list", MAX_LIST);
         if (!parse_port_range(parser, part, &rule_extra(rule)->ports[rule_extra(rule)->port_count]))
@@ -154,11 +128,10 @@ static bool parse_cidr(struct parser *parser, struct str text, struct cidr *out)
 {
     if (value_range(text, out))
         return true;
-    struct str rest = text, base_text;
+    struct str rest = text;
     struct addr base;
     uint64_t len;
-    next_part(&rest, '/', &base_text);
-    if (rest.p != NULL && addr_parse(&base, base_text) && value_uint(rest, 128, &len))
+    if (addr_parse(&base, str_take_until(&rest, '/')) && value_uint(rest, 128, &len))
         return fault(parser,
                      "`%.*s` has address bits behind its prefix length, or a length that is "
                      "too long",
@@ -193,10 +166,9 @@ static bool parse_addresses(struct parser *parser, struct str text)
 
 static bool parse_bracketed(struct parser *parser, struct str text)
 {
-    bool v6 = memchr(text.p, ':', text.len) != NULL;
-    if (!v6)
+    if (!str_has(text, ':'))
         return fault(parser, "brackets are for IPv6 addresses only");
-    if (memchr(text.p, '%', text.len) != NULL)
+    if (str_has(text, '%'))
         return fault(parser, "an IPv6 address in a rule has no zone");
     return parse_addresses(parser, text);
 }
@@ -237,7 +209,7 @@ static bool parse_wildcard(struct parser *parser, struct str below)
 {
     struct rule *rule = parser->rule;
     rule->host = RULE_BELOW;
-    if (memchr(below.p, '*', below.len) != NULL)
+    if (str_has(below, '*'))
         return fault(parser, "`*` stands alone or as the first label (`*.example.com`)");
     if (!parse_name(parser, below))
         return false;
@@ -265,11 +237,10 @@ static bool parse_host(struct parser *parser, struct str host)
     }
     if (str_starts(host, STR("*.")))
         return parse_wildcard(parser, str_from(host, 2));
-    if (memchr(host.p, '*', host.len) != NULL)
+    if (str_has(host, '*'))
         return fault(parser, "`*` stands alone or as the first label (`*.example.com`)");
-    if (addr_parse(&addr, host) || memchr(host.p, '/', host.len) != NULL) {
+    if (addr_parse(&addr, host) || str_has(host, '/'))
         return parse_addresses(parser, host);
-    }
     rule->host = RULE_NAME;
     return parse_name(parser, host);
 }
@@ -282,10 +253,9 @@ static bool split_pattern(struct parser *parser, struct str pattern, struct str 
     if (memmem(pattern.p, pattern.len, "://", 3) != NULL)
         return fault(parser, "a rule names a host, not a URL: leave out the scheme and the path");
     if (pattern.p[0] == '[') {
-        const char *close = memchr(pattern.p, ']', pattern.len);
-        if (close == NULL)
+        if (!str_has(pattern, ']'))
             return fault(parser, "`[` without `]`");
-        size_t len = (size_t)(close - pattern.p) + 1;
+        const size_t len = str_until(pattern, ']').len + 1;
         *host = (struct str){pattern.p, len};
         if (len == pattern.len)
             return true;
@@ -295,12 +265,12 @@ static bool split_pattern(struct parser *parser, struct str pattern, struct str 
         return true;
     }
     struct str rest = pattern;
-    next_part(&rest, ':', host);
-    if (rest.p != NULL && memchr(rest.p, ':', rest.len) != NULL)
+    *host = str_take_until(&rest, ':');
+    if (str_has(rest, ':'))
         return fault(parser, "an IPv6 address stands in brackets: `[%.*s]`", STR_ARG(pattern));
     if (host->len == 0)
         return fault(parser, "the host is missing");
-    *ports = rest;
+    *ports = host->len < pattern.len ? rest : STR_NULL;
     return true;
 }
 
@@ -325,7 +295,7 @@ static bool parse_pattern(struct parser *parser, struct str pattern)
 static bool attribute_front(struct parser *parser, struct str value)
 {
     struct str part;
-    while (next_part(&value, ',', &part)) {
+    while (str_next_part(&value, ',', &part)) {
         unsigned front = 0;
         while (front < FRONT_COUNT && !str_eq(part, str_of(front_word(front))))
             front++;
@@ -356,7 +326,7 @@ static bool attribute_method(struct parser *parser, struct str value)
     struct rule_extra *to = extra(parser);
     struct str part;
     to->methods = must(calloc(MAX_LIST, sizeof(*to->methods)));
-    while (next_part(&value, ',', &part)) {
+    while (str_next_part(&value, ',', &part)) {
         if (str_eq(part, STR("CONNECT")))
             return fault(parser, "the CONNECT method is a front: write front=connect");
         if (!is_method(part))
@@ -393,7 +363,7 @@ static bool attribute_to(struct parser *parser, struct str value)
     struct str part;
     if (to->to == NULL)
         to->to = must(calloc(MAX_LIST, sizeof(*to->to)));
-    while (next_part(&value, ',', &part)) {
+    while (str_next_part(&value, ',', &part)) {
         if (part.len == 0 && value.p == NULL)
             break; /* "10.0.0.0/8, 192.0.2.0/24": the space ends the word behind the comma */
         if (to->to_count == MAX_LIST)
@@ -507,11 +477,10 @@ static bool take_quoted(struct parser *parser, struct str *line, struct str *val
 {
     if (line->len == 0 || line->p[0] != '"')
         return fault(parser, "reason= needs quotes: reason=\"TEXT\"");
-    const char *close = memchr(line->p + 1, '"', line->len - 1);
-    if (close == NULL)
+    *line = str_from(*line, 1);
+    if (!str_has(*line, '"'))
         return fault(parser, "reason=\" is not closed");
-    *value = (struct str){line->p + 1, (size_t)(close - line->p) - 1};
-    *line = str_from(*line, value->len + 2);
+    *value = str_take_until(line, '"');
     if (line->len > 0 && line->p[0] != ' ' && line->p[0] != '\t')
         return fault(parser, "something follows the closing quote of reason=");
     return true;
@@ -543,7 +512,7 @@ static bool parse_attributes(struct parser *parser, struct str line)
             continue;
         }
         next_word(&line, &word);
-        if (memchr(word.p, '=', word.len) == NULL) {
+        if (!str_has(word, '=')) {
             if (in_to && attribute_to(parser, word))
                 continue;
             return parser->failed
@@ -551,7 +520,7 @@ static bool parse_attributes(struct parser *parser, struct str line)
                        : fault(parser, "`%.*s` is not an attribute (NAME=VALUE)", STR_ARG(word));
         }
         value = word;
-        next_part(&value, '=', &name);
+        name = str_take_until(&value, '=');
         unsigned which = 0;
         while (which < ATTRIBUTES && !str_eq(name, str_of(attributes[which].word)))
             which++;
@@ -631,7 +600,7 @@ static bool parse_line(struct parser *parser, struct str line)
     line = str_trim(line);
     if (parser->dialect == RULE_SETTINGS && line.len > 0)
         return fault(parser, "an entry of settings is host or host:port, nothing else");
-    if (parser->dialect == RULE_SETTINGS && memchr(pattern.p, '/', pattern.len) != NULL)
+    if (parser->dialect == RULE_SETTINGS && str_has(pattern, '/'))
         return fault(parser, "an entry of settings names a host: no URL, no path, no range");
 
     bool web = parser->dialect == RULE_INI && rule->effect == RULE_ALLOW;

@@ -116,10 +116,9 @@ static int day_of(struct str word)
 /* mon, or mon-fri, or fri-mon. */
 static bool read_days(struct str word, unsigned *days)
 {
-    const char *dash = word.len > 0 ? memchr(word.p, '-', word.len) : NULL;
-    const size_t len = dash != NULL ? (size_t)(dash - word.p) : word.len;
-    const int from = day_of((struct str){word.p, len});
-    const int to = dash != NULL ? day_of(str_from(word, len + 1)) : from;
+    struct str rest = word;
+    const int from = day_of(str_take_until(&rest, '-'));
+    const int to = str_has(word, '-') ? day_of(rest) : from;
     if (from < 0 || to < 0)
         return false;
     for (int day = from;; day = (day + 1) % 7) {

@@ -51,7 +51,7 @@ static bool read_address(struct str text, struct addr *out)
 {
     bool brackets = text.len > 2 && text.p[0] == '[' && text.p[text.len - 1] == ']';
     struct str bare = brackets ? (struct str){text.p + 1, text.len - 2} : text;
-    return addr_parse(out, bare) && brackets == (memchr(bare.p, ':', bare.len) != NULL);
+    return addr_parse(out, bare) && brackets == str_has(bare, ':');
 }
 
 int publish_parse(struct publish *publish, const char *word, struct srt_err *err)

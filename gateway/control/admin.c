@@ -207,7 +207,7 @@ static bool route_matches(const char *pattern, struct str path, struct str *id)
         !str_eq(str_from(path, path.len - after.len), after))
         return false;
     *id = (struct str){path.p + before.len, path.len - before.len - after.len};
-    return memchr(id->p, '/', id->len) == NULL;
+    return !str_has(*id, '/');
 }
 
 static struct str field_value(const struct http_request *http, const char *name)

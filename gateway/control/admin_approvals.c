@@ -84,20 +84,17 @@ static bool read_query(const struct admin_request *request, unsigned known, stru
     struct str rest = request->query;
     *out = (struct query){{NULL}};
     while (rest.len > 0) {
-        const char *end = memchr(rest.p, '&', rest.len);
-        const struct str part = {rest.p, end != NULL ? (size_t)(end - rest.p) : rest.len};
-        const char *equals = memchr(part.p, '=', part.len);
-        const size_t key_len = equals != NULL ? (size_t)(equals - part.p) : part.len;
+        const struct str part = str_take_until(&rest, '&');
+        struct str value = part;
+        const struct str word = str_take_until(&value, '=');
         size_t key = 0;
-        while (key < QUERY_COUNT && !str_eq((struct str){part.p, key_len}, str_of(words[key])))
+        while (key < QUERY_COUNT && !str_eq(word, str_of(words[key])))
             key++;
-        if (key == QUERY_COUNT || equals == NULL || (known & 1u << key) == 0 ||
-            out->values[key] != NULL ||
-            (out->values[key] = decode(str_from(part, key_len + 1))) == NULL) {
+        if (key == QUERY_COUNT || !str_has(part, '=') || (known & 1u << key) == 0 ||
+            out->values[key] != NULL || (out->values[key] = decode(value)) == NULL) {
             admin_refuse(request->client, 400, "the query has a part that means nothing here");
             return false;
         }
-        rest = str_from(rest, part.len + (end != NULL ? 1 : 0));
     }
     return true;
 }

@@ -2,8 +2,7 @@
 
 struct str event_cut_query(struct str path)
 {
-    const char *mark = path.len > 0 ? memchr(path.p, '?', path.len) : NULL;
-    return mark != NULL ? (struct str){path.p, (size_t)(mark - path.p)} : path;
+    return str_until(path, '?');
 }
 
 static void put_who(struct json *json, const char *kind, const struct event_request *request)

@@ -39,10 +39,7 @@ static bool has_token(struct str list, struct str token)
 
 static struct str cut_until(struct str *rest, char separator)
 {
-    const char *end = memchr(rest->p, separator, rest->len);
-    struct str part = {rest->p, end != NULL ? (size_t)(end - rest->p) : rest->len};
-    *rest = str_from(*rest, part.len + (end != NULL ? 1 : 0));
-    return str_trim(part);
+    return str_trim(str_take_until(rest, separator));
 }
 
 /* ---- Accept ---- */
@@ -52,7 +49,7 @@ static int quality_of(struct str parameters)
 {
     while (parameters.len > 0) {
         struct str parameter = cut_until(&parameters, ';');
-        if (parameter.len < 3 || !str_ieq((struct str){parameter.p, 2}, STR("q=")))
+        if (parameter.len < 3 || !str_istarts(parameter, STR("q=")))
             continue;
         int quality = parameter.p[2] == '0' ? 0 : 1000;
         for (size_t i = 4, unit = 100; quality < 1000 && i < parameter.len && unit > 0;
@@ -139,11 +136,9 @@ static void read_credentials(struct credentials **credentials, struct str field)
         credentials_set(credentials, rest);
     } else if (str_ieq(scheme, STR("Basic")) &&
                base64_decode(rest, decoded, sizeof(decoded), &len)) {
-        const char *colon = memchr(decoded, ':', len);
-        if (colon != NULL) {
-            size_t at = (size_t)(colon - decoded) + 1;
-            credentials_set(credentials, (struct str){decoded + at, len - at});
-        }
+        const struct str pair = {decoded, len};
+        if (str_has(pair, ':'))
+            credentials_set(credentials, str_from(pair, str_until(pair, ':').len + 1));
         explicit_bzero(decoded, sizeof(decoded));
     }
 }

@@ -180,9 +180,8 @@ void via_write_head(const struct session *session, struct buf *out)
     char authority[TARGET_TEXT_MAX];
     const struct config_upstream *via = session->attempt->via;
     const struct str forward = buf_view(&session->http->forward);
-    const size_t path = (size_t)((const char *)memchr(forward.p, ' ', forward.len) - forward.p) + 1;
-    const size_t fields =
-        (size_t)((const char *)memchr(forward.p, '\n', forward.len) - forward.p) + 1;
+    const size_t path = str_until(forward, ' ').len + 1;
+    const size_t fields = str_until(forward, '\n').len + 1;
     struct str host = str_of(target_format(authority, &session->request.target));
     if (session->request.target.port == 80)
         host.len -= strlen(":80");

@@ -88,19 +88,10 @@ static const struct known_field *known_field(struct str name)
     return &unknown_field;
 }
 
-/* The part of `rest` before `separator`, or all of it; `rest` moves behind the separator. */
-static struct str cut(struct str *rest, char separator)
-{
-    const char *at = rest->len != 0 ? memchr(rest->p, separator, rest->len) : NULL;
-    struct str part = {rest->p, at != NULL ? (size_t)(at - rest->p) : rest->len};
-    *rest = str_from(*rest, part.len + (at != NULL ? 1 : 0));
-    return part;
-}
-
 /* http_scan_head() has seen to it that a CR is always followed by LF. */
 static struct str cut_line(struct str *rest)
 {
-    struct str line = cut(rest, '\r');
+    struct str line = str_take_until(rest, '\r');
     *rest = str_from(*rest, 1);
     return line;
 }
@@ -131,7 +122,7 @@ static bool parse_length(struct str text, uint64_t *out)
 static bool on_connection(struct facts *facts, struct str list, struct http_fault *fault)
 {
     while (list.len > 0) {
-        struct str option = str_trim(cut(&list, ','));
+        struct str option = str_trim(str_take_until(&list, ','));
         if (option.len == 0)
             continue;
         if (facts->option_count == HTTP_MAX_OPTIONS)
@@ -149,7 +140,7 @@ static bool on_connection(struct facts *facts, struct str list, struct http_faul
 static void on_proxy_connection(struct facts *facts, struct str list)
 {
     while (list.len > 0)
-        facts->closes |= str_ieq(str_trim(cut(&list, ',')), STR("close"));
+        facts->closes |= str_ieq(str_trim(str_take_until(&list, ',')), STR("close"));
 }
 
 static bool on_host(struct facts *facts, struct str value, struct http_fault *fault)
@@ -217,7 +208,7 @@ static bool on_field(struct facts *facts, enum field_id id, struct str value,
 static bool check_tabs(enum field_id id, struct str raw, struct http_fault *fault)
 {
     bool frames = id == FIELD_CONTENT_LENGTH || id == FIELD_TRANSFER_ENCODING;
-    if (frames && raw.len != 0 && memchr(raw.p, '\t', raw.len) != NULL)
+    if (frames && str_has(raw, '\t'))
         return malformed(fault, "there is a tab in Content-Length or Transfer-Encoding");
     return true;
 }
@@ -237,7 +228,7 @@ static bool read_fields(struct str lines, struct http_field *fields, size_t *cou
     size_t n = 0;
     for (struct str line; (line = cut_line(&lines)).len > 0; n++) {
         assert(n < HTTP_MAX_FIELDS); /* http_scan_head() has counted them */
-        struct str name = cut(&line, ':');
+        struct str name = str_take_until(&line, ':');
         const struct known_field *known = known_field(name);
         fields[n] = (struct http_field){name, str_trim(line), known->is_hop_by_hop};
         if (!check_tabs(known->id, line, fault) ||
@@ -273,8 +264,8 @@ static struct str wanted_upgrade(const struct facts *facts, int minor)
     struct str rest = facts->upgrade;
     if (!facts->wants_upgrade || facts->upgrade_count != 1 || minor == 0)
         return STR_NULL;
-    bool has_version = memchr(rest.p, '/', rest.len) != NULL;
-    struct str protocol = cut(&rest, '/');
+    bool has_version = str_has(rest, '/');
+    struct str protocol = str_take_until(&rest, '/');
     if (!is_token(protocol) || (has_version && !is_token(rest)))
         return STR_NULL;
     if (str_ieq(protocol, STR("h2c")) || str_ieq(protocol, STR("h2")) ||
@@ -287,10 +278,8 @@ static bool read_absolute(struct http_request *out, struct facts *facts, struct 
 {
     static const struct str http = FIELD("http://"), https = FIELD("https://");
     struct str target = out->target;
-    struct str prefix = {target.p, target.len < https.len ? target.len : https.len};
-    out->https = str_ieq(prefix, https);
-    prefix.len = prefix.len < http.len ? prefix.len : http.len;
-    if (!out->https && !str_ieq(prefix, http))
+    out->https = str_istarts(target, https);
+    if (!out->https && !str_istarts(target, http))
         return malformed(fault, "the request target is neither an http URL nor a path");
 
     struct str rest = str_from(target, out->https ? https.len : http.len);
@@ -310,7 +299,7 @@ static bool read_absolute(struct http_request *out, struct facts *facts, struct 
 static void split_query(struct http_request *out)
 {
     struct str rest = out->path;
-    struct str path = cut(&rest, '?');
+    struct str path = str_take_until(&rest, '?');
     out->query = str_from(out->path, path.len);
     out->path = path;
     if (path.len == 0)
@@ -353,8 +342,8 @@ static bool read_request(struct str head, struct http_request *out, struct http_
     if (head.p[0] == '\r')
         head = str_from(head, 2);
     struct str line = cut_line(&head);
-    out->method = cut(&line, ' ');
-    out->target = cut(&line, ' ');
+    out->method = str_take_until(&line, ' ');
+    out->target = str_take_until(&line, ' ');
     out->minor = minor_of(line);
     if (!read_target(out, &facts, fault))
         return false;
@@ -412,8 +401,8 @@ static bool read_response(struct str head, bool is_head, struct http_response *o
 {
     struct facts facts = {.has_length = false};
     struct str line = cut_line(&head);
-    out->minor = minor_of(cut(&line, ' '));
-    struct str status = cut(&line, ' ');
+    out->minor = minor_of(str_take_until(&line, ' '));
+    struct str status = str_take_until(&line, ' ');
     out->status = (status.p[0] - '0') * 100 + (status.p[1] - '0') * 10 + (status.p[2] - '0');
     out->reason = line;
     if (!read_fields(head, out->fields, &out->field_count, &facts, fault) ||

@@ -25,10 +25,7 @@ static bool starts_like(struct str bytes, struct str signature)
 /* The next word of a line whose words have exactly one space between them. */
 static struct str cut_word(struct str *line)
 {
-    const char *space = line->len != 0 ? memchr(line->p, ' ', line->len) : NULL;
-    struct str word = {line->p, space != NULL ? (size_t)(space - line->p) : line->len};
-    *line = str_from(*line, word.len + (space != NULL ? 1 : 0));
-    return word;
+    return str_take_until(line, ' ');
 }
 
 static bool parse_port(struct str text, uint16_t *out)
@@ -48,8 +45,7 @@ static bool parse_port(struct str text, uint16_t *out)
 /* A mapped IPv6 address parses as the IPv4 one, so the text decides which family was meant. */
 static bool parse_address(struct str text, bool is_v6, struct addr *out)
 {
-    bool has_colon = text.len != 0 && memchr(text.p, ':', text.len) != NULL;
-    return has_colon == is_v6 && addr_parse(out, text);
+    return str_has(text, ':') == is_v6 && addr_parse(out, text);
 }
 
 static bool parse_v1_line(struct str line, struct proxy_header *out)

@@ -54,19 +54,20 @@ static inline bool str_starts(struct str s, struct str prefix)
     return s.len >= prefix.len && memcmp(s.p, prefix.p, prefix.len) == 0;
 }
 
+static inline bool str_istarts(struct str s, struct str prefix)
+{
+    return s.len >= prefix.len && str_ieq((struct str){s.p, prefix.len}, prefix);
+}
+
 /* The part from `from` to the end; an empty view when `from` is past the end. */
 static inline struct str str_from(struct str s, size_t from)
 {
     return from >= s.len ? (struct str){s.p + s.len, 0} : (struct str){s.p + from, s.len - from};
 }
 
-/* Cuts the next line off `*rest`; without its line feed, which the last one need not have. */
-static inline struct str str_take_line(struct str *rest)
+static inline bool str_has(struct str s, char c)
 {
-    const char *end = rest->len > 0 ? (const char *)memchr(rest->p, '\n', rest->len) : NULL;
-    const struct str line = {rest->p, end != NULL ? (size_t)(end - rest->p) : rest->len};
-    *rest = str_from(*rest, line.len + (end != NULL));
-    return line;
+    return s.len > 0 && memchr(s.p, c, s.len) != NULL;
 }
 
 /* The part before the first `c`, or all of it. */
@@ -74,6 +75,54 @@ static inline struct str str_until(struct str s, char c)
 {
     const char *end = s.len > 0 ? (const char *)memchr(s.p, c, s.len) : NULL;
     return (struct str){s.p, end != NULL ? (size_t)(end - s.p) : s.len};
+}
+
+/* Cuts the part before the first `c` (or all) off `*rest`, which goes on behind it. */
+static inline struct str str_take_until(struct str *rest, char c)
+{
+    const struct str part = str_until(*rest, c);
+    *rest = str_from(*rest, part.len + 1);
+    return part;
+}
+
+/* Cuts the next line off `*rest`; without its line feed, which the last one need not have. */
+static inline struct str str_take_line(struct str *rest)
+{
+    return str_take_until(rest, '\n');
+}
+
+/* The same for a list in which every separator has a part on either side, though it may be empty:
+ * `*rest` is absent behind the last part. False: there is none any more. */
+static inline bool str_next_part(struct str *rest, char separator, struct str *part)
+{
+    if (rest->p == NULL)
+        return false;
+    *part = str_until(*rest, separator);
+    *rest = part->len < rest->len ? str_from(*rest, part->len + 1) : STR_NULL;
+    return true;
+}
+
+/* Not memchr(): of the few bytes that separate words the compiler makes a few comparisons. */
+static inline bool str_is_one_of(char c, struct str few)
+{
+    for (size_t i = 0; i < few.len; i++)
+        if (few.p[i] == c)
+            return true;
+    return false;
+}
+
+/* Cuts the next word off `*rest`, and what separates it from the last one: bytes of `separators`.
+ * False: there is none any more. */
+static inline bool str_next_word(struct str *rest, struct str separators, struct str *word)
+{
+    size_t start = 0, end;
+    while (start < rest->len && str_is_one_of(rest->p[start], separators))
+        start++;
+    for (end = start; end < rest->len && !str_is_one_of(rest->p[end], separators); end++)
+        ;
+    *word = (struct str){rest->p + start, end - start};
+    *rest = str_from(*rest, end);
+    return word->len > 0;
 }
 
 /* Without spaces and tabs (the OWS of RFC 9110 5.6.3) at both ends. */

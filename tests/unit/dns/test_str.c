@@ -43,12 +43,64 @@ static void what_stands_before_a_byte_is_taken(void **state)
     assert_int_equal(str_until(STR_NULL, '#').len, 0);
 }
 
+static void a_part_is_cut_off_with_what_separates_it(void **state)
+{
+    (void)state;
+    struct str rest = STR("key=a=b");
+    is(str_take_until(&rest, '='), "key");
+    is(rest, "a=b");
+    is(str_take_until(&rest, ';'), "a=b");
+    is(rest, "");
+    is(str_take_until(&rest, ';'), "");
+}
+
+static void a_list_has_a_part_on_either_side_of_a_separator(void **state)
+{
+    (void)state;
+    struct str rest = STR(",a,,"), part;
+    static const char *const parts[] = {"", "a", "", ""};
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        assert_true(str_next_part(&rest, ',', &part));
+        is(part, parts[i]);
+    }
+    assert_false(str_next_part(&rest, ',', &part));
+    rest = STR("");
+    assert_true(str_next_part(&rest, ',', &part));
+    assert_false(str_next_part(&rest, ',', &part));
+}
+
+static void words_have_no_separator_in_them(void **state)
+{
+    (void)state;
+    struct str rest = STR(", one,\ttwo\0three ,"), word;
+    assert_true(str_next_word(&rest, STR(", \t"), &word));
+    is(word, "one");
+    assert_true(str_next_word(&rest, STR(", \t"), &word));
+    assert_true(str_eq(word, STR("two\0three")));
+    assert_false(str_next_word(&rest, STR(", \t"), &word));
+    assert_int_equal(word.len, 0);
+}
+
+static void bytes_are_found(void **state)
+{
+    (void)state;
+    assert_true(str_has(STR("a:b"), ':'));
+    assert_false(str_has(STR("ab"), ':'));
+    assert_false(str_has(STR_NULL, '\0'));
+    assert_true(str_istarts(STR("Proxy-Authorization"), STR("proxy-")));
+    assert_false(str_istarts(STR("Prox"), STR("proxy-")));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_are_cut_off_one_by_one),
         cmocka_unit_test(a_line_that_ends_the_text_leaves_none),
         cmocka_unit_test(what_stands_before_a_byte_is_taken),
+        cmocka_unit_test(a_part_is_cut_off_with_what_separates_it),
+        cmocka_unit_test(a_list_has_a_part_on_either_side_of_a_separator),
+        cmocka_unit_test(words_have_no_separator_in_them),
+        cmocka_unit_test(bytes_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
