@@ -462,14 +462,33 @@ static const struct attribute {
 
 enum { ATTRIBUTES = sizeof(attributes) / sizeof(attributes[0]) };
 
-static const char *nearest_attribute(struct str word)
+/* ATTRIBUTES: there is none of that name. */
+static unsigned find_attribute(struct str name)
+{
+    unsigned which = 0;
+    while (which < ATTRIBUTES && !str_eq(name, str_of(attributes[which].word)))
+        which++;
+    return which;
+}
+
+static bool has_seen(const struct parser *parser, const char *word)
+{
+    const unsigned which = find_attribute(str_of(word));
+    assert(which < ATTRIBUTES);
+    return (parser->seen & (1u << which)) != 0;
+}
+
+static bool unknown_attribute(struct parser *parser, struct str name)
 {
     const char *words[ATTRIBUTES + 1] = {NULL};
     char text[32];
     for (unsigned i = 0; i < ATTRIBUTES; i++)
         words[i] = attributes[i].word;
-    snprintf(text, sizeof(text), "%.*s", STR_ARG(word));
-    return nearest_word(text, words);
+    snprintf(text, sizeof(text), "%.*s", STR_ARG(name));
+    const char *near = nearest_word(text, words);
+    return fault(parser, "unknown attribute `%.*s`%s%s%s", STR_ARG(name),
+                 near != NULL ? "; did you mean `" : "", near != NULL ? near : "",
+                 near != NULL ? "`?" : "");
 }
 
 /* reason="TEXT" is the one value that may hold spaces, so it is cut before words are. */
@@ -486,8 +505,11 @@ static bool take_quoted(struct parser *parser, struct str *line, struct str *val
     return true;
 }
 
-static bool parse_attribute(struct parser *parser, unsigned which, struct str value)
+static bool parse_attribute(struct parser *parser, struct str name, struct str value)
 {
+    const unsigned which = find_attribute(name);
+    if (which == ATTRIBUTES)
+        return unknown_attribute(parser, name);
     const struct attribute *attribute = &attributes[which];
     if ((parser->seen & (1u << which)) != 0)
         return fault(parser, "%s= is given twice", attribute->word);
@@ -497,52 +519,30 @@ static bool parse_attribute(struct parser *parser, unsigned which, struct str va
     return attribute->parse(parser, value);
 }
 
-static bool parse_attributes(struct parser *parser, struct str line)
+/* NAME=VALUE; behind that of to= further words of its list. */
+static bool take_attribute(struct parser *parser, struct str *line, struct str *name)
 {
-    struct str word;
-    bool in_to = false;
-    while (line = str_trim(line), line.len > 0) {
-        struct str value = line, name;
-        if (str_starts(line, STR("reason="))) {
-            line = str_from(line, 7);
-            if (!take_quoted(parser, &line, &value) ||
-                !parse_attribute(parser, ATTRIBUTES - 1, value))
-                return false;
-            in_to = false;
-            continue;
-        }
-        next_word(&line, &word);
-        if (!str_has(word, '=')) {
-            if (in_to && attribute_to(parser, word))
-                continue;
-            return parser->failed
-                       ? false
-                       : fault(parser, "`%.*s` is not an attribute (NAME=VALUE)", STR_ARG(word));
-        }
-        value = word;
-        name = str_take_until(&value, '=');
-        unsigned which = 0;
-        while (which < ATTRIBUTES && !str_eq(name, str_of(attributes[which].word)))
-            which++;
-        if (which == ATTRIBUTES) {
-            const char *near = nearest_attribute(name);
-            return fault(parser, "unknown attribute `%.*s`%s%s%s", STR_ARG(name),
-                         near != NULL ? "; did you mean `" : "", near != NULL ? near : "",
-                         near != NULL ? "`?" : "");
-        }
-        in_to = strcmp(attributes[which].word, "to") == 0;
-        if (!parse_attribute(parser, which, value))
-            return false;
+    struct str value;
+    if (str_starts(*line, STR("reason="))) {
+        *name = str_take_until(line, '=');
+        return take_quoted(parser, line, &value) && parse_attribute(parser, *name, value);
     }
-    return true;
+    next_word(line, &value);
+    if (!str_has(value, '='))
+        return str_eq(*name, STR("to"))
+                   ? attribute_to(parser, value)
+                   : fault(parser, "`%.*s` is not an attribute (NAME=VALUE)", STR_ARG(value));
+    *name = str_take_until(&value, '=');
+    return parse_attribute(parser, *name, value);
 }
 
-static bool has_seen(const struct parser *parser, const char *word)
+static bool parse_attributes(struct parser *parser, struct str line)
 {
-    for (unsigned i = 0; i < ATTRIBUTES; i++)
-        if (strcmp(attributes[i].word, word) == 0)
-            return (parser->seen & (1u << i)) != 0;
-    abort(); /* not in the table */
+    struct str name = STR_NULL;
+    while (line = str_trim(line), line.len > 0)
+        if (!take_attribute(parser, &line, &name))
+            return false;
+    return true;
 }
 
 /* A port or an attribute that leaves something out; `*:*` does not. */
