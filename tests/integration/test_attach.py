@@ -19,6 +19,7 @@ from lab.names import encode_name
 from lab.talk import PATIENCE_S, Closed
 
 SO_PASSRIGHTS = 83  # asm-generic/socket.h
+PROBE = os.path.realpath(os.path.join(os.environ.get("SRT_TOOLS_DIR", ""), "module_probe.so"))
 
 
 class AttachCase(LabCase):
@@ -836,6 +837,39 @@ class Hostile(AttachCase):
         stuck.communicate()
         self.assertTrue(launcher.at_end())  # nobody had asked for it
         self.still_well()
+
+    @unittest.skipUnless(os.path.exists(PROBE), "no module was built beside the tests")
+    def test_what_has_ended_while_it_was_left_unread_is_not_read_afterwards(self):
+        """Its sandbox is still there then: the worker that has to end it is held by a module."""
+        fifo = self.path("fifo")
+        os.mkfifo(fifo)
+        self.lab(workers=1, more=f"[filter probe]\nmodule = {PROBE}\nanswer = {fifo}\n[policy holds]\nallow = good.test\n"
+                 "filters = probe\n[listen holds]\naddress = 127.0.0.1:0\npolicy = holds\n")
+        launchers = victim, newcomer, heaviest, *heavy = [self.launcher() for _ in range(10)]
+        for number, launcher in enumerate(launchers):
+            launcher.attach(f"box-{number}", policy="main")
+        for launcher in (heaviest, *heavy):  # together nearly all that the gateway holds for everybody
+            launcher.sock.sendall(struct.pack(">I", 8 << 20) + b"[" * ((8 << 20) - (2000 if launcher is heaviest else 3000)))
+        threads = self.gw.thread_count()
+        stuck = self.stuck_descriptors(100)
+        self.gw.wait_for_threads(threads + 64)
+        self.pass_lingering(heaviest)
+        for _ in range(2):  # by the second answer it was looked at
+            self.assert_updates(victim)
+        asking = self.gw.client(listener="holds")
+        asking.request("GET http://good.test/ HTTP/1.1", [("Host", "good.test")])
+        self.gw.wait_for_stderr(lambda line: "filter probe: holds its worker" in line)
+        newcomer.sock.sendall(struct.pack(">I", 8 << 20) + b"[" * 50000)
+        self.gw.wait_for_stderr(lambda line: "the launcher of box-2 " in line and "too much is being sent" in line)
+        stuck.communicate()
+        next_one = self.launcher()  # comes in when the others are read again
+        next_one.sock.sendall(bytes(4))
+        self.assertEqual(next_one.read()["type"], "refused")
+        os.close(os.open(fifo, os.O_WRONLY))
+        self.assertEqual(asking.response().status, 403)
+        self.assertEqual(self.gw.wait_for_record(lambda entry: entry["kind"] == "detach")["sandbox"], "box-2")
+        self.assertTrue(heaviest.at_end())
+        self.assert_updates(victim)
 
     def refuse_many(self, launcher, count):
         with launcher.client() as client:

@@ -267,9 +267,12 @@ class Gateway:
                 raise AssertionError(f"{self.descriptors()} descriptors are open, not {most}")
             select.select([], [], [], 0.01)
 
+    def thread_count(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/task"))
+
     def wait_for_threads(self, least):
         deadline = time.monotonic() + PATIENCE_S
-        while len(os.listdir(f"/proc/{self.process.pid}/task")) < least:
+        while self.thread_count() < least:
             if time.monotonic() > deadline:
                 raise AssertionError(f"there are fewer than {least} threads")
             select.select([], [], [], 0.01)

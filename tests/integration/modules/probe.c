@@ -5,6 +5,7 @@
 #include "srt/filter.h"
 
 #include <assert.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -155,6 +156,11 @@ static enum srt_filter_verdict on_request(void *local, const struct srt_filter_r
     }
     if (is(self, "block")) {
         usleep(400000);
+        return SRT_FILTER_PASS;
+    }
+    if (self->answer[0] == '/') { /* a FIFO; its worker waits for whoever opens it, too */
+        say(self, "holds its worker");
+        close(open(self->answer, O_RDONLY | O_CLOEXEC));
         return SRT_FILTER_PASS;
     }
     if (is(self, "edit")) {
