@@ -8,6 +8,10 @@
 #include <errno.h>
 #include <linux/btrfs.h>
 #include <linux/fcntl.h>
+#include <linux/fs.h>
+#include <linux/fscrypt.h>
+#include <linux/fsverity.h>
+#include <linux/msdos_fs.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <string.h>
@@ -23,6 +27,7 @@
 #define OCFS2_IOC_REFLINK _IOC(_IOC_WRITE, 'o', 4, 24)
 #define BCH_IOCTL_SUBVOLUME_CREATE _IOC(_IOC_WRITE, 0xbc, 16, 32)
 #define BCH_IOCTL_SUBVOLUME_DESTROY _IOC(_IOC_WRITE, 0xbc, 17, 32)
+#define EXT4_IOC_SETVERSION _IOW('f', 4, long)
 #ifndef F_SETDELEG
 #define F_SETDELEG (F_LINUX_SPECIFIC_BASE + 16) /* since Linux 6.19 */
 #endif
@@ -98,6 +103,14 @@ const struct syscalls_row syscalls_rows[] = {
     ARG_BITS("ioctl", 1, LOW32, BTRFS_IOC_SNAP_DESTROY, EPERM, 0, "removes names unseen"),
     ARG_BITS("ioctl", 1, LOW32, BTRFS_IOC_SNAP_DESTROY_V2, EPERM, 0, "removes names unseen"),
     ARG_BITS("ioctl", 1, LOW32, BCH_IOCTL_SUBVOLUME_DESTROY, EPERM, 0, "removes names unseen"),
+
+    /* Calls of file systems that change files which may only be read. */
+    ARG_BITS("ioctl", 1, LOW32, FS_IOC_ENABLE_VERITY, EPERM, 0, "changes files unseen"),
+    ARG_BITS("ioctl", 1, LOW32, FS_IOC_SET_ENCRYPTION_POLICY, EPERM, 0, "changes files unseen"),
+    ARG_BITS("ioctl", 1, LOW32, FS_IOC_SETVERSION, EPERM, 0, "changes files unseen"),
+    ARG_BITS("ioctl", 1, LOW32, EXT4_IOC_SETVERSION, EPERM, 0, "changes files unseen"),
+    ARG_BITS("ioctl", 1, LOW32, FAT_IOCTL_SET_ATTRIBUTES, EPERM, 0, "changes files unseen"),
+    ARG_BITS("ioctl", 1, LOW32, BTRFS_IOC_SUBVOL_SETFLAGS, EPERM, 0, "changes files unseen"),
 
     /* On any file that may be read and is this user's; who opens it waits for up to 45 s. */
     ARG_BITS("fcntl", 1, LOW32, F_SETLEASE, EPERM, 0, "holds up who opens a file outside"),

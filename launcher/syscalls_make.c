@@ -128,6 +128,13 @@ static int add_notify_row(scmp_filter_ctx filter, const struct table_row *row, u
     if (row->flags_at == TABLE_NUMBERS_OF_DOOR)
         return seccomp_rule_add(filter, SCMP_ACT_NOTIFY, row->number, 1,
                                 SCMP_CMP(0, SCMP_CMP_MASKED_EQ, (uint32_t)DOOR_MASK, DOOR_FIRST));
+    if (row->flags_at == TABLE_FLAGS_OF_FILES) {
+        int result = 0;
+        for (size_t i = 0; i < TABLE_FLAG_REQUESTS && result == 0; i++)
+            result = seccomp_rule_add(filter, SCMP_ACT_NOTIFY, row->number, 1,
+                                      SCMP_A1(SCMP_CMP_MASKED_EQ, LOW32, table_flag_requests[i]));
+        return result;
+    }
     if (row->flags_at < 0 || (options & SYSCALLS_WATCH_READS) != 0)
         return seccomp_rule_add(filter, SCMP_ACT_NOTIFY, row->number, 0);
     static const struct {

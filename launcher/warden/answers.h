@@ -45,6 +45,7 @@ answer_call answer_make, answer_symlink, answer_link, answer_rename;
 answer_call answer_remove;
 answer_call answer_chmod, answer_chown, answer_utimes;
 answer_call answer_setxattr, answer_removexattr, answer_setattr;
+answer_call answer_ioctl; /* the flags of a file; others are refused */
 answer_call answer_close; /* of what was given by the door (door.h) */
 answer_call answer_umask; /* changes nothing in the tree; call_caller() has to know of it */
 answer_call answer_connect, answer_bind;

@@ -5,9 +5,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
@@ -274,4 +276,39 @@ int64_t answer_setattr(struct call *call, const struct table_row *row, const uin
     return done(
         call, row, object,
         (int)syscall(SYS_file_setattr, AT_FDCWD, go_to(call, object, &link), attr, size, 0));
+}
+
+/* ---- flags ---- */
+
+/* What a request takes from memory, 0 where it is no such request. The kernel takes an int for
+ * FS_IOC_SETFLAGS, whatever its number says. */
+static size_t size_of_flags(uint32_t request)
+{
+    switch (request) {
+    case FS_IOC_SETFLAGS:
+        return sizeof(int);
+    case FS_IOC_FSSETXATTR:
+        return sizeof(struct fsxattr);
+    default:
+        return 0;
+    }
+}
+
+/* A file that is open for reading is enough for these. */
+int64_t answer_ioctl(struct call *call, const struct table_row *row, const uint64_t *args)
+{
+    const uint32_t request = (uint32_t)args[1];
+    const size_t size = size_of_flags(request);
+    struct fsxattr value = {0}; /* the longer one */
+    if (size == 0)
+        return answer_refused(call);
+    autoclose int file = call_take(call, (int)args[0]);
+    if (file < 0)
+        return file;
+    int result = call_read_memory(call, args[2], &value, size);
+    if (result == 0)
+        result = judge_object(call, row, file, true);
+    if (result == 0 && !call_waits(call))
+        result = -EINTR;
+    return result != 0 ? result : done(call, row, file, ioctl(file, request, &value));
 }

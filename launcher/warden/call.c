@@ -332,6 +332,38 @@ int call_open_descriptor(struct call *call, int fd, bool as_file)
     return steal_fd(&object);
 }
 
+static pid_t leader_of(struct call *call)
+{
+    char text[2048];
+    int leader = 0;
+    autoclose int fd = call_open_proc(call, "status", O_RDONLY);
+    ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    text[len > 0 ? len : 0] = '\0';
+    const char *line = strstr(text, "\nTgid:");
+    return line != NULL && sscanf(line, "\nTgid: %d", &leader) == 1 ? leader : -1;
+}
+
+#ifndef PIDFD_THREAD
+#define PIDFD_THREAD O_EXCL /* since Linux 6.9 */
+#endif
+
+int call_process(struct call *call)
+{
+    int fd = (int)syscall(SYS_pidfd_open, call->request->pid, PIDFD_THREAD);
+    if (fd < 0 && errno == EINVAL)
+        fd = (int)syscall(SYS_pidfd_open, leader_of(call), 0);
+    return fd < 0 ? -EINTR : fd;
+}
+
+int call_take(struct call *call, int fd)
+{
+    autoclose int process = call_process(call);
+    if (process < 0)
+        return process;
+    int taken = (int)syscall(SYS_pidfd_getfd, process, fd, 0);
+    return taken < 0 ? -errno : taken;
+}
+
 struct ward_link ward_link_to(int fd)
 {
     struct ward_link link;

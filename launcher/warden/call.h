@@ -98,6 +98,10 @@ bool call_look(struct call *call, int dir_fd, const char *path, int at_flags, st
 /* The object of the caller's descriptor (AT_FDCWD: its working directory) as O_PATH descriptor, to
  * close. `as_file`: not of one that is O_PATH itself. -1 with errno. */
 int call_open_descriptor(struct call *call, int fd, bool as_file);
+/* The caller's process as a pidfd, for its descriptors; or a negative errno. */
+int call_process(struct call *call);
+/* What the caller has open, for us too, to close; or a negative errno. */
+int call_take(struct call *call, int fd);
 bool call_waits(const struct call *call);
 /* Answers with a negative errno, 0, or one of enum answer. */
 void call_answer(const struct call *call, int64_t result);

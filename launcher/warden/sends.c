@@ -68,7 +68,7 @@ static int sending_begin(struct sending *sending, struct call *call, const char 
                                 .flags = flags,
                                 .sock = -1,
                                 .held = -1,
-                                .process = socket_process(call)};
+                                .process = call_process(call)};
     if (sending->process < 0)
         return sending->process;
     sending->sock = (int)syscall(SYS_pidfd_getfd, sending->process, fd, 0);

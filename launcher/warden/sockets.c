@@ -133,38 +133,6 @@ int socket_aim(struct call *call, const char *operation, union socket_address *a
     return 0;
 }
 
-static pid_t leader_of(struct call *call)
-{
-    char text[2048];
-    int leader = 0;
-    autoclose int fd = call_open_proc(call, "status", O_RDONLY);
-    ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-    text[len > 0 ? len : 0] = '\0';
-    const char *line = strstr(text, "\nTgid:");
-    return line != NULL && sscanf(line, "\nTgid: %d", &leader) == 1 ? leader : -1;
-}
-
-#ifndef PIDFD_THREAD
-#define PIDFD_THREAD O_EXCL /* since Linux 6.9 */
-#endif
-
-int socket_process(struct call *call)
-{
-    int fd = (int)syscall(SYS_pidfd_open, call->request->pid, PIDFD_THREAD);
-    if (fd < 0 && errno == EINVAL)
-        fd = (int)syscall(SYS_pidfd_open, leader_of(call), 0);
-    return fd < 0 ? -EINTR : fd;
-}
-
-int socket_take(struct call *call, int fd)
-{
-    autoclose int process = socket_process(call);
-    if (process < 0)
-        return process;
-    int sock = (int)syscall(SYS_pidfd_getfd, process, fd, 0);
-    return sock < 0 ? -errno : sock;
-}
-
 int socket_option(int sock, int name)
 {
     int value;
@@ -198,7 +166,7 @@ int64_t answer_connect(struct call *call, const struct table_row *row, const uin
     int result = socket_read_address(call, args[1], args[2], &to);
     if (result != 0)
         return result;
-    autoclose int sock = socket_take(call, (int)args[0]);
+    autoclose int sock = call_take(call, (int)args[0]);
     autoclose int held = -1;
     if (sock < 0)
         return sock;
@@ -291,7 +259,7 @@ int64_t answer_bind(struct call *call, const struct table_row *row, const uint64
     int result = socket_read_address(call, args[1], args[2], &to);
     if (result != 0)
         return result;
-    autoclose int sock = socket_take(call, (int)args[0]);
+    autoclose int sock = call_take(call, (int)args[0]);
     if (sock < 0)
         return sock;
     path_of_address(&to, (socklen_t)args[2], path);

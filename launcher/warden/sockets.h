@@ -18,10 +18,6 @@ union socket_address {
     struct sockaddr_storage storage;
 };
 
-/* The caller's process as a pidfd, for its descriptors. */
-int socket_process(struct call *call);
-/* The caller's own socket, for us too. */
-int socket_take(struct call *call, int fd);
 int socket_option(int sock, int name); /* of SOL_SOCKET; -1 = no socket */
 
 /* Whether a socket at this path may be connected to: the settings name it, or it is of the private

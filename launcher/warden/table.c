@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <string.h>
 #include <sys/syscall.h>
 
@@ -57,6 +58,7 @@ const struct table_row table_rows[] = {
     {SYS_fremovexattr, ALWAYS, TABLE_AS_IS, answer_removexattr, "removexattr", TABLE_DESCRIPTOR},
     {SYS_removexattrat, ALWAYS, TABLE_AS_IS, answer_removexattr, "removexattr", 2},
     {SYS_file_setattr, ALWAYS, TABLE_AS_IS, answer_setattr, "setattr", 4},
+    {SYS_ioctl, TABLE_FLAGS_OF_FILES, 0, TABLE_AS_IS, answer_ioctl, "setattr", TABLE_DESCRIPTOR},
     {SYS_close, TABLE_NUMBERS_OF_DOOR, 0, TABLE_AS_IS, answer_close, "create", 0},
     {SYS_umask, ALWAYS, TABLE_AS_IS, answer_umask, "umask", 0},
     {SYS_connect, NAMED_SOCKETS, TABLE_AS_IS, answer_connect, "connect", 0},
@@ -70,6 +72,8 @@ const struct table_row table_rows[] = {
 #endif
 };
 const size_t table_row_count = sizeof(table_rows) / sizeof(table_rows[0]);
+
+const uint32_t table_flag_requests[TABLE_FLAG_REQUESTS] = {FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR};
 
 enum { ARGS = 6 };
 

@@ -28,6 +28,7 @@ enum table_wait {
     TABLE_ALWAYS = -1,
     TABLE_WITH_RECEIVER = -2,   /* sendto() that names one */
     TABLE_NUMBERS_OF_DOOR = -3, /* close() of what the door has given (warden/door.h) */
+    TABLE_FLAGS_OF_FILES = -4,  /* ioctl() of one of table_flag_requests */
 };
 
 enum table_aim { TABLE_FOLLOWS = 0, TABLE_LINK = -1, TABLE_DESCRIPTOR = -2 };
@@ -45,6 +46,10 @@ struct table_row {
 
 extern const struct table_row table_rows[];
 extern const size_t table_row_count;
+
+/* Those that change what a file is, on any descriptor of it. */
+enum { TABLE_FLAG_REQUESTS = 2 };
+extern const uint32_t table_flag_requests[TABLE_FLAG_REQUESTS];
 
 /* Finds the row and lets it answer. A call that is in no row is refused. */
 int64_t table_answer(struct call *call);

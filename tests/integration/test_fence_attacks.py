@@ -1,9 +1,11 @@
 """What a hostile command tries against the fence of srt-launch, each test named after what must hold."""
+import fcntl
 import os
 import random
 import select
 import shutil
 import socket
+import struct
 import subprocess
 import threading
 import time
@@ -216,6 +218,46 @@ print("own", os.write(own, b"500"))
             with open(os.path.join(self.work, name)) as f:
                 self.assertEqual(f.read(), "new\n")
 
+    def test_flags_of_guarded_files_stay_as_they_are(self):
+        """To change these takes a descriptor that is open for reading, and no name."""
+        GET, SET, GETX, SETX, NODUMP = 0x80086601, 0x40086602, 0x801c581f, 0x401c5820, 0x40
+        guarded = [".bashrc", "no", ".git/hooks"]
+        self.filesystem["denyWrite"] = ["no"]
+        for name in (*guarded[:2], ".git/hooks/pre-commit", "plain"):
+            self.write(name)
+
+        def flags_of(name):
+            fd = os.open(os.path.join(self.work, name), os.O_RDONLY)
+            try:
+                return struct.unpack("ii", fcntl.ioctl(fd, GET, bytes(8)))[0], fcntl.ioctl(fd, GETX, bytes(28))[:4]
+            except OSError as error:
+                self.skipTest(f"this file system has no flags: {error}")
+            finally:
+                os.close(fd)
+
+        def change():
+            for name in guarded[:2]:
+                os.replace(self.write(name + ".lock"), os.path.join(self.work, name))
+            os.rename(os.path.join(self.work, ".git/hooks"), os.path.join(self.top, "hooks"))
+            self.write(".git/hooks/pre-commit")
+
+        before = [flags_of(name) for name in guarded]
+        out, err = self.while_running(f"""python3 - <<'E'
+import ctypes, fcntl, os, struct
+c = ctypes.CDLL(None, use_errno=True)
+for name in {guarded + ["plain"]}:
+    fd = os.open(name, os.O_RDONLY)
+    flags = struct.unpack("ii", fcntl.ioctl(fd, {GET}, bytes(8)))[0]
+    more = bytearray(fcntl.ioctl(fd, {GETX}, bytes(28)))
+    more[0] |= 0x80  # no dump, too
+    for number, value in (({SET}, struct.pack("ii", flags | {NODUMP}, -1)), ({SETX}, bytes(more))):
+        for number in (number, number | 1 << 40):
+            print(name, c.ioctl(fd, ctypes.c_ulong(number), value), ctypes.get_errno())
+            ctypes.set_errno(0)
+E""", change)
+        self.assertEqual(out.splitlines(), [f"{name} -1 30" for name in guarded for _ in range(4)] + ["plain 0 0"] * 4, err)
+        self.assertEqual([flags_of(name) for name in guarded], before)
+        self.assertEqual(flags_of("plain")[0] & NODUMP, NODUMP)
 
     def test_what_the_host_makes_is_not_freed_by_moving_the_directory_above_it(self):
         """No mount keeps a directory in place that was not there: the warden does."""
@@ -425,6 +467,17 @@ import fcntl, os
 fd = os.open(".", os.O_RDONLY)
 for request in (0x5000940e, 0x50009418, 0x50009401, 0x50009417, 0x40186f04, 0x4020bc10):
     try: fcntl.ioctl(fd, request, 0)
+    except OSError as e: print(e.errno, end=" ")
+""")
+        self.assertEqual(result.stdout.split(), ["1"] * 6, result.stderr)
+
+    def test_file_systems_change_no_files_unseen(self):
+        """Seals and versions, by numbers of ext4, f2fs, btrfs and FAT, on a descriptor that is open for reading."""
+        result = self.run_in("/usr/bin/python3", "-c", """
+import fcntl, os
+fd = os.open(".", os.O_RDONLY)
+for request in (0x40806685, 0x800c6613, 0x40087602, 0x40086604, 0x40047211, 0x4008941a):
+    try: fcntl.ioctl(fd, request, bytes(128))
     except OSError as e: print(e.errno, end=" ")
 """)
         self.assertEqual(result.stdout.split(), ["1"] * 6, result.stderr)
