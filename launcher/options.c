@@ -1,5 +1,6 @@
 #include "launcher/options.h"
 
+#include "config/fault.h"
 #include "config/value.h"
 
 #include <fcntl.h>
@@ -41,6 +42,7 @@ static const struct row {
     {"dry-run", 0, SWITCH, offsetof(struct options, dry_run), NULL,
      "print mounts, environment and filter, run nothing"},
     {"verbose", 'v', SWITCH, offsetof(struct options, verbose), NULL, "say what is done and why"},
+    {"debug", 'd', SWITCH, offsetof(struct options, verbose), NULL, "the same, as srt calls it"},
     {"help", 'h', ACTION, OPTIONS_HELP, NULL, "this text"},
     {"version", 'V', ACTION, OPTIONS_VERSION, NULL, "the version"},
     {"", 'c', TEXT, offsetof(struct options, shell_string), "STRING", "run STRING by the shell"},
@@ -57,16 +59,15 @@ void options_usage(FILE *out)
           "       srt-launch connect HOST PORT          (inside a sandbox)\n\n",
           out);
     for (size_t i = 0; i < ROW_COUNT; i++) {
-        char left[64], name[32] = "";
+        char left[64], name[32] = "", letter[8] = "    ";
+        bool both = rows[i].letter != 0 && rows[i].long_name[0] != '\0';
         if (rows[i].long_name[0] != '\0')
             snprintf(name, sizeof(name), "--%s", rows[i].long_name);
-        char letter[8] = "    ";
         if (rows[i].letter != 0)
-            snprintf(letter, sizeof(letter), "-%c%s", rows[i].letter,
-                     name[0] != '\0' ? ", " : "  ");
+            snprintf(letter, sizeof(letter), "-%c%s", rows[i].letter, both ? ", " : "");
         snprintf(left, sizeof(left), "%s%s %s", letter, name,
                  rows[i].argument != NULL ? rows[i].argument : "");
-        fprintf(out, "  %-32s %s\n", left, rows[i].help);
+        fprintf(out, "  %-37s %s\n", left, rows[i].help);
     }
 }
 
@@ -140,6 +141,14 @@ static const struct row *row_by_letter(char letter)
 
 static int unknown(const char *word, struct srt_err *err)
 {
+    const char *names[ROW_COUNT + 1] = {NULL};
+    for (size_t i = 0; i < ROW_COUNT; i++)
+        names[i] = rows[i].long_name;
+    char name[32];
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
+    const char *near = word[1] == '-' ? nearest_word(name, names) : NULL;
+    if (near != NULL && near[0] != '\0')
+        return srt_err_set(err, "unknown option %s; did you mean --%s?", word, near);
     return srt_err_set(err, "unknown option %s (put -- before a command that begins with a dash)",
                        word);
 }

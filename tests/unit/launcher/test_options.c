@@ -124,7 +124,34 @@ static void test_mistakes_are_named(void **state)
     assert_refused(WORDS("--control-fd", "2", "x"), "control-fd");
     assert_refused(WORDS("--control-fd", "-1", "x"), "control-fd");
     assert_refused(WORDS("--control-fd", "9x", "x"), "control-fd");
-    assert_refused(WORDS("--setting", "f", "x"), "--setting");
+    assert_refused(WORDS("--setting", "f", "x"), "--setting; did you mean --settings?");
+    assert_refused(WORDS("--contrl-fd=3", "x"), "did you mean --control-fd?");
+    assert_refused(WORDS("--ro-bind", "/", "/", "x"), "put -- before");
+    assert_refused(WORDS("--a", "x"), "put -- before");
+}
+
+/* Whoever comes from srt brings these along. */
+static void test_srts_name_for_verbose(void **state)
+{
+    (void)state;
+    assert_true(parsed(WORDS("--debug", "x")).verbose);
+    assert_true(parsed(WORDS("-d", "x")).verbose);
+    struct options options = parsed(WORDS("ls", "-d", "/tmp"));
+    assert_false(options.verbose);
+    assert_string_equal(options.rest[1], "-d");
+}
+
+static void test_usage_is_aligned(void **state)
+{
+    (void)state;
+    char text[4096] = "";
+    FILE *out = fmemopen(text, sizeof(text), "w");
+    assert_non_null(out);
+    options_usage(out);
+    fclose(out);
+    assert_non_null(strstr(text, "\n  -s, --settings FILE                   settings;"));
+    assert_non_null(strstr(text, "\n      --dry-run                         print"));
+    assert_non_null(strstr(text, "\n  -c STRING                             run STRING"));
 }
 
 int main(void)
@@ -136,6 +163,8 @@ int main(void)
         cmocka_unit_test(test_subcommands),
         cmocka_unit_test(test_published_ports),
         cmocka_unit_test(test_mistakes_are_named),
+        cmocka_unit_test(test_srts_name_for_verbose),
+        cmocka_unit_test(test_usage_is_aligned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
