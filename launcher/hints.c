@@ -11,8 +11,8 @@ static const struct {
     const char *path;
     bool shared;
 } caches[] = {
-    {".cache", true},       {".local/share", true}, {".npm", false},    {".cargo", false},
-    {".rustup", false},     {"go", false},          {".gradle", false}, {".m2", false},
+    {".cache", true},       {".local/share", true}, {".npm", false},    {".cargo", true},
+    {".rustup", true},      {"go", true},           {".gradle", false}, {".m2", false},
     {".ivy2", false},       {".sbt", false},        {".yarn", false},   {".pnpm-store", false},
     {".bun", false},        {".deno", false},       {".nuget", false},  {".dotnet", false},
     {".gem", false},        {".bundle", false},     {".ccache", false}, {".conan2", false},
@@ -35,6 +35,16 @@ static char *cache_hint(const struct hints_place *place, const char *path)
                            access(cache, F_OK) != 0 ? ", once that directory is there" : "");
     }
     return NULL;
+}
+
+/* ~/bin, ~/.local/bin, ~/.cargo/bin, ~/go/bin: in the user's PATH, so no cache to be opened. */
+static char *programs_hint(const struct hints_place *place, const char *path)
+{
+    const char *below = path_below(path, place->home), *second = strchr(below, '/');
+    if (!path_within(below, "bin") && (second == NULL || !path_within(second + 1, "bin")))
+        return NULL;
+    return must_copy("programs in there are run outside the sandbox; install below the working "
+                     "directory or $TMPDIR, or ask the user to install it");
 }
 
 /* The user's own configuration of git, and what git writes the next one into. */
@@ -107,8 +117,8 @@ static char *below_home_hint(const struct hints_place *place, const char *path)
 {
     if (place->home == NULL || place->home[0] != '/' || !path_within(path, place->home))
         return NULL;
-    char *(*const rows[])(const struct hints_place *, const char *) = {gitconfig_hint, cache_hint,
-                                                                       home_hint};
+    char *(*const rows[])(const struct hints_place *,
+                          const char *) = {gitconfig_hint, programs_hint, cache_hint, home_hint};
     char *hint = NULL;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && hint == NULL; i++)
         hint = rows[i](place, path);
@@ -122,8 +132,7 @@ char *hints_for_write(const struct hints_place *place, const char *path)
     char *hint = NULL;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && hint == NULL; i++)
         hint = rows[i](place, path);
-    return hint != NULL
-               ? hint
-               : must_format("write %s, or ask the user for its directory in filesystem.allowWrite",
-                             writable_places(place));
+    return hint != NULL ? hint
+                        : must_format("write %s, or ask for its directory in filesystem.allowWrite",
+                                      writable_places(place));
 }

@@ -732,7 +732,7 @@ for length in 200, 20, 1:
         os.makedirs(os.path.join(self.home, ".cache/go-build"))
         os.makedirs(os.path.join(self.home, ".cargo"))
         result = self.sh("mkdir ~/.cache/go-build/00; echo x > ~/.cargo/registry; mkdir ~/.npm; exit 1")
-        for path, name, more in ((".cache/go-build/00", ".cache/go-build", "\n"), (".cargo/registry", ".cargo", "\n"),
+        for path, name, more in ((".cache/go-build/00", ".cache/go-build", "\n"), (".cargo/registry", ".cargo/registry", ", once that directory is there"),
                                  (".npm", ".npm", ", once that directory is there")):
             self.assertRegex(result.stderr, f'{self.home}/{path} .*{{"filesystem": {{"allowWrite": \\["~/{name}"\\]}}}}'
                                             f" in the settings allows it{more}")

@@ -1122,14 +1122,28 @@ class Places(Told):
         return violation["hint"]
 
     def test_a_working_directory_that_can_be_written_to(self):
-        self.assertRegex(self.hint("/srt-elsewhere"), "^write inside the working directory or .TMPDIR, or ask the user")
+        self.assertRegex(self.hint("/srt-elsewhere"), "^write inside the working directory or .TMPDIR, or ask for its directory")
 
     def test_one_that_cannot(self):
         elsewhere = self.hint("/srt-elsewhere", write=())
-        self.assertRegex(elsewhere, "^write below .TMPDIR, or ask the user for its directory")
+        self.assertRegex(elsewhere, "^write below .TMPDIR, or ask for its directory")
         inside = self.hint(os.path.join(self.work, "file"), write=())
         self.assertIn('{"filesystem": {"allowWrite": ["."]}}', inside)
         self.assertNotIn("inside the working directory", inside)
+
+    def test_no_directory_of_programs_that_the_user_runs_is_taken_for_a_cache(self):
+        for name in ("bin", ".local/bin", ".cargo/bin", "go/bin"):
+            with self.subTest(name=name):
+                os.makedirs(os.path.join(self.home, name))
+                self.own()
+                hint = self.hint(os.path.join(self.home, name, "tool"))
+                self.assertIn("run outside the sandbox", hint)
+                self.assertNotIn("allowWrite", hint)
+        for name, directory in ((".cargo/registry/index", "~/.cargo/registry"), ("go/pkg/mod", "~/go/pkg")):
+            with self.subTest(name=name):
+                os.makedirs(os.path.join(self.home, name))
+                self.own()
+                self.assertIn(f'"{directory}"', self.hint(os.path.join(self.home, name, "file")))
 
     def test_nobody_is_told_to_open_the_home_directory_whole(self):
         for cwd in (self.home, self.top):
