@@ -193,25 +193,58 @@ enum outcome chain_approve_upstream(const struct guard_host *host, uint16_t port
 
 /* -- server names -- */
 
-static bool server_name_fits(const struct ruling *ruling, const struct question *question,
-                             const struct name *sni)
+/* In the order of their weight. */
+enum sni_verdict { SNI_FITS, SNI_REPORTED, SNI_DIFFERS };
+
+static enum sni_verdict differs(const struct ruling *ruling)
+{
+    return policy_reports(ruling->policy) ? SNI_REPORTED : SNI_DIFFERS;
+}
+
+static enum sni_verdict judge_name(const struct ruling *ruling, const struct question *question,
+                                   const struct name *sni)
 {
     const struct target *target = question->target;
-    if (!policy_sni_matters(ruling, NULL))
-        return true;
+    if (ruling->policy == NULL || !policy_sni_matters(ruling, NULL))
+        return SNI_FITS;
     if (sni == NULL)
-        return target->is_addr || ruling->policy == NULL || policy_reports(ruling->policy);
+        return target->is_addr ? SNI_FITS : differs(ruling);
     if (!target->is_addr && name_eq(sni, &target->name))
-        return true;
-    return policy_allows_server_name(ruling->policy, sni, question);
+        return SNI_FITS;
+    const struct ruling named = policy_judge_server_name(ruling->policy, sni, question);
+    if (named.outcome == OUTCOME_ALLOWED)
+        return SNI_FITS;
+    return named.report ? SNI_REPORTED : SNI_DIFFERS;
+}
+
+static enum sni_verdict judge_no_name(const struct ruling *ruling, bool plain)
+{
+    bool strict;
+    if (ruling->policy == NULL || !policy_sni_matters(ruling, &strict) || (plain && !strict))
+        return SNI_FITS;
+    return differs(ruling);
+}
+
+static enum outcome settle_sni(struct decision *decision, enum sni_verdict a, enum sni_verdict b)
+{
+    const enum sni_verdict verdict = a > b ? a : b;
+    if (verdict == SNI_REPORTED && decision->would == OUTCOME_ALLOWED) {
+        decision->report = true;
+        decision->would = OUTCOME_SNI_MISMATCH;
+    }
+    return verdict == SNI_DIFFERS ? OUTCOME_SNI_MISMATCH : OUTCOME_ALLOWED;
 }
 
 enum outcome chain_judge_sni(const struct chain *chain, const struct question *question,
-                             const struct decision *decision, const struct name *sni)
+                             struct decision *decision, const struct name *sni)
 {
     assert(chain->policy != NULL || chain->narrowing != NULL);
-    bool fits =
-        server_name_fits(&decision->ruling, question, sni) &&
-        (decision->narrowed.policy == NULL || server_name_fits(&decision->narrowed, question, sni));
-    return fits ? OUTCOME_ALLOWED : OUTCOME_SNI_MISMATCH;
+    return settle_sni(decision, judge_name(&decision->ruling, question, sni),
+                      judge_name(&decision->narrowed, question, sni));
+}
+
+enum outcome chain_judge_no_sni(struct decision *decision, bool plain)
+{
+    return settle_sni(decision, judge_no_name(&decision->ruling, plain),
+                      judge_no_name(&decision->narrowed, plain));
 }

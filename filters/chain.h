@@ -85,9 +85,12 @@ enum outcome chain_approve_upstream(const struct guard_host *host, uint16_t port
                                     const struct addr *addrs, size_t count,
                                     struct approved *approved);
 
-/* The server name of a tunnel's hello; `sni` NULL: absent. OUTCOME_ALLOWED or OUTCOME_SNI_MISMATCH.
- */
+/* The server name of a tunnel's hello; `sni` NULL: absent. OUTCOME_ALLOWED or OUTCOME_SNI_MISMATCH;
+ * one that report mode does not apply becomes the decision's `would`, where there is none yet. */
 enum outcome chain_judge_sni(const struct chain *chain, const struct question *question,
-                             const struct decision *decision, const struct name *sni);
+                             struct decision *decision, const struct name *sni);
+/* Likewise of first bytes that name nobody, whatever the target is: what is no hello or has no name
+ * of a host in it, or (`plain`) no TLS at all, which only a rule's own sni=match minds. */
+enum outcome chain_judge_no_sni(struct decision *decision, bool plain);
 
 #endif

@@ -319,13 +319,12 @@ struct address_rules policy_address_rules(const struct ruling *ruling, const str
 
 /* -- server names -- */
 
-bool policy_allows_server_name(const struct policy *policy, const struct name *sni,
-                               const struct question *question)
+struct ruling policy_judge_server_name(const struct policy *policy, const struct name *sni,
+                                       const struct question *question)
 {
     struct target target = {.port = question->target->port, .name = *sni};
     struct question opaque = {.target = &target, .front = question->front, .now = question->now};
-    struct ruling ruling = policy_judge(policy, &opaque);
-    return ruling.outcome == OUTCOME_ALLOWED || ruling.report;
+    return policy_judge(policy, &opaque);
 }
 
 bool policy_sni_matters(const struct ruling *ruling, bool *strict)

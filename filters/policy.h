@@ -108,9 +108,9 @@ struct address_rules {
 struct address_rules policy_address_rules(const struct ruling *ruling, const struct target *target,
                                           const struct addr *addr);
 
-/* The server name of a hello, on the port of the tunnel: is it allowed as a name of its own? */
-bool policy_allows_server_name(const struct policy *policy, const struct name *sni,
-                               const struct question *question);
+/* The server name of a hello, on the port of the tunnel, as a name of its own. */
+struct ruling policy_judge_server_name(const struct policy *policy, const struct name *sni,
+                                       const struct question *question);
 
 /* Whether names must be compared for this ruling, after rule and policy. `strict` (may be NULL): a
  * rule said sni=match itself, so that non-TLS first bytes are refused too. */

@@ -9,6 +9,9 @@
 
 #include "filters/chain.h"
 
+/* How the message begins of what was found in a tunnel that was let through already. */
+#define WORDS_IN_TUNNEL "in the tunnel to "
+
 /* One sentence for people, such as "evil.test:443 is not on the allow list of policy build", and
  * what to do next. Both are NUL-terminated and contain no control bytes. */
 void decision_message(const struct decision *decision, const struct target *target,

@@ -1,5 +1,6 @@
 #include "commands/history.h"
 
+#include "filters/words.h"
 #include "srt/cleanup.h"
 
 #include <errno.h>
@@ -11,7 +12,7 @@ enum { HISTORY_MAX_LINE = 1 << 20, READ_BUFFER = 1 << 20 };
 
 /* What is read of a line, whichever way. */
 struct raw {
-    const char *schema, *kind, *reason, *would;
+    const char *schema, *kind, *reason, *would, *message;
     struct history_record record;
 };
 
@@ -60,7 +61,7 @@ static const struct field {
     TEXT("reason", reason),
     TEXT("rule", record.rule),
     UNUSED("filter"),
-    UNUSED("message"),
+    TEXT("message", message),
 };
 enum { FIELD_COUNT = sizeof(fields) / sizeof(fields[0]) };
 
@@ -303,6 +304,8 @@ static bool finish_record(struct raw *raw)
         return false;
     record->kind = (enum history_kind)kind;
     record->would_deny = raw->would != NULL && strcmp(raw->would, "deny") == 0;
+    record->in_tunnel = raw->message != NULL &&
+                        strncmp(raw->message, WORDS_IN_TUNNEL, sizeof(WORDS_IN_TUNNEL) - 1) == 0;
     return outcome_of(raw->reason, &record->outcome);
 }
 

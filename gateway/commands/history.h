@@ -25,6 +25,7 @@ struct history_record {
     int64_t port;
     enum outcome outcome; /* of a decision: OUTCOME_ALLOWED or its reason */
     bool would_deny;      /* report mode let through what it would have denied */
+    bool in_tunnel;       /* about a tunnel that was let through already: no request of its own */
     int64_t bytes_up, bytes_down;
     int64_t count; /* of lost records */
 };

@@ -9,12 +9,13 @@ bool proposal_helps(const struct history_record *record)
 {
     /* What a whole policy only reports has no reason, and names a rule if one decided. */
     return record->outcome == OUTCOME_NOT_ALLOWED || record->outcome == OUTCOME_ASK_REFUSED ||
-           record->outcome == OUTCOME_ASK_TIMEOUT || (record->would_deny && record->rule == NULL);
+           record->outcome == OUTCOME_ASK_TIMEOUT ||
+           (record->would_deny && record->rule == NULL && !record->in_tunnel);
 }
 
 bool proposal_concerns(const struct history_record *record)
 {
-    return outcome_row(record->outcome)->policy || record->would_deny;
+    return outcome_row(record->outcome)->policy || (record->would_deny && !record->in_tunnel);
 }
 
 const char *proposal_host(char out[PROPOSAL_HOST_MAX], const struct target *target)

@@ -124,7 +124,9 @@ static void replay_one(void *arg, const struct history_record *record)
         return;
     const char *name = replay->policy != NULL ? replay->policy : record->policy;
     const struct policy *policy = name != NULL ? snapshot_policy(replay->snapshot, name) : NULL;
-    enum policy_view was = record->would_deny ? POLICY_DENIED : view_of(record->outcome);
+    enum policy_view was = record->in_tunnel    ? POLICY_NOT_ASKED
+                           : record->would_deny ? POLICY_DENIED
+                                                : view_of(record->outcome);
     struct target target;
     enum front front;
     if (!history_target(record, &target) || !history_front(record, &front) ||

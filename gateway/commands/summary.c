@@ -68,8 +68,7 @@ static void count_decision(struct summary *summary, const struct history_record 
     const bool refused = record->outcome != OUTCOME_ALLOWED;
     const struct str keys[] = {who_of(record), name_of(record->policy), hour_of(record)};
     struct tally *const tables[] = {summary->sandboxes, summary->policies, summary->hours};
-    /* The second decision of a request that was let through has the same id; it is no request. */
-    const bool request = record->outcome != OUTCOME_SNI_MISMATCH;
+    const bool request = !record->in_tunnel;
     summary->requests += request;
     summary->refused += refused;
     summary->reported += record->would_deny;

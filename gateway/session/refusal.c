@@ -55,13 +55,12 @@ static void malformed_texts(const struct request *request, char *message, size_t
               server ? "The fault is at the server; try again later" : "Correct the request");
 }
 
-/* What was inside a tunnel; the name that was seen, if there is one, too. */
-static void mismatch_message(const struct request *request, char *message, size_t size)
+void refusal_in_tunnel(const struct request *request, const char *why, char *message, size_t size)
 {
     char target[TARGET_TEXT_MAX];
     const char *sni = request->sni;
-    TEXT_JOIN(message, size, "in the tunnel to ", target_format(target, &request->target), ": ",
-              request->why, sni != NULL ? " (it named " : NULL, sni, sni != NULL ? ")" : NULL);
+    TEXT_JOIN(message, size, WORDS_IN_TUNNEL, target_format(target, &request->target), ": ", why,
+              sni != NULL ? " (it named " : NULL, sni, sni != NULL ? ")" : NULL);
 }
 
 /* The one way of not being found in which the spelling is right. */
@@ -109,7 +108,7 @@ void refusal_texts(const struct session *session, char *message, size_t message_
         return;
     }
     if (request->outcome == OUTCOME_SNI_MISMATCH)
-        mismatch_message(request, message, message_size);
+        refusal_in_tunnel(request, request->why, message, message_size);
     else
         decision_message(&request->decision, target, request->outcome, message, message_size);
     say_tried(request, message, message_size);

@@ -206,6 +206,14 @@ bool report_refusal(struct session *session, uint64_t ticket)
     return taken;
 }
 
+void report_in_tunnel(struct session *session, const char *why)
+{
+    char message[TEXT_MAX];
+    refusal_in_tunnel(&session->request, why, message, sizeof(message));
+    write_decision(session, message);
+    (void)submit(session, 0); /* one that is not taken is counted by the log */
+}
+
 void report_close(struct session *session, enum close_cause cause)
 {
     const struct request *request = &session->request;

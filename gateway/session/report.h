@@ -21,6 +21,9 @@ bool report_admission(struct session *session, uint64_t ticket);
  * above. */
 bool report_refusal(struct session *session, uint64_t ticket);
 
+/* What was found in the tunnel of an admitted request, `why`, is not for denying in report mode. */
+void report_in_tunnel(struct session *session, const char *why);
+
 /* The end of an admitted request. */
 void report_close(struct session *session, enum close_cause cause);
 

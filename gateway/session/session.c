@@ -291,8 +291,7 @@ static bool is_unanswered(const struct session *s)
 /* It may go on, and does so as what is in force now wants it. */
 static void go_on_as_judged(struct session *s)
 {
-    bool required;
-    const bool reads = standing_reads_hello(&s->request.decision, &required);
+    const bool reads = standing_reads_hello(&s->request.decision);
     if (s->step == STEP_EXCHANGE) {
         standing_lapse(s);
     } else if (s->step == STEP_RESOLVE || s->step == STEP_CONNECT || s->step == STEP_HANDSHAKE) {

@@ -90,32 +90,26 @@ struct question standing_question(const struct session *s)
     };
 }
 
-bool standing_reads_hello(const struct decision *decision, bool *required)
+bool standing_reads_hello(const struct decision *decision)
 {
-    bool strict = false, narrowed_strict = false, narrowed = false;
-    const bool matters = policy_sni_matters(&decision->ruling, &strict);
-    if (decision->narrowed.policy != NULL)
-        narrowed = policy_sni_matters(&decision->narrowed, &narrowed_strict);
-    *required = (matters && strict) || (narrowed && narrowed_strict);
-    return matters || narrowed;
+    return policy_sni_matters(&decision->ruling, NULL) ||
+           (decision->narrowed.policy != NULL && policy_sni_matters(&decision->narrowed, NULL));
 }
 
 /* What went by unread may have named any server, so what has to be read now lets it go no further.
  * Where nothing has gone by, session_recheck() sees to it that it is read. */
 static enum outcome judge_hello_again(const struct session *s, const struct chain *chain,
-                                      const struct question *question,
-                                      const struct decision *decision)
+                                      const struct question *question, struct decision *decision)
 {
     const struct request *request = &s->request;
     struct name sni;
-    bool required;
-    if (request->front == FRONT_HTTP || !standing_reads_hello(decision, &required))
+    if (request->front == FRONT_HTTP || !standing_reads_hello(decision))
         return OUTCOME_ALLOWED;
     switch (request->first_bytes) {
     case FIRST_UNREAD:
-        return s->relay.up.bytes == 0 ? OUTCOME_ALLOWED : OUTCOME_SNI_MISMATCH;
+        return s->relay.up.bytes == 0 ? OUTCOME_ALLOWED : chain_judge_no_sni(decision, false);
     case FIRST_PLAIN:
-        return required ? OUTCOME_SNI_MISMATCH : OUTCOME_ALLOWED;
+        return chain_judge_no_sni(decision, true);
     case FIRST_HELLO:
         break;
     }

@@ -28,9 +28,8 @@ enum outcome standing_move(struct session *session, bool even_if_denied);
 /* Addresses that were approved before it moved are not dialled any more: a second try asks anew. */
 void standing_lapse(struct session *session);
 
-/* Whether the decision's rules want to see the server name of a tunnel; and (`required`) nothing
- * but TLS. */
-bool standing_reads_hello(const struct decision *decision, bool *required);
+/* Whether the decision's rules want to see the server name of a tunnel. */
+bool standing_reads_hello(const struct decision *decision);
 
 /* Of one that waits for an approval: what is in force now would have it wait, too. */
 bool standing_still_asks(struct session *session);

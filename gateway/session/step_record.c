@@ -86,7 +86,6 @@ void session_record_written(struct session *s, bool go)
 
 enum step enter_answer(struct session *s)
 {
-    bool required;
     s->proto->accept(s);
     s->active = session_now(s);
     if (s->request.front == FRONT_HTTP)
@@ -95,7 +94,7 @@ enum step enter_answer(struct session *s)
     http_free(s->http);
     s->http = NULL;
     relay_init(&s->relay, &s->client, &s->upstream);
-    s->relay.up.held = standing_reads_hello(&s->request.decision, &required);
+    s->relay.up.held = standing_reads_hello(&s->request.decision);
     s->began = 0;
     return s->relay.up.held ? STEP_HELLO : STEP_RELAY;
 }

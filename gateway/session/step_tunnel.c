@@ -73,25 +73,41 @@ static enum step end_tunnel(struct session *s, enum outcome outcome, const char 
     return STEP_LEAVE;
 }
 
+/* By the verdict about the first bytes: what is only reported, in a record of its own if nothing of
+ * the request was before, goes on. */
+static enum step settle_bytes(struct session *s, enum outcome verdict, enum outcome would,
+                              const char *why, bool tls)
+{
+    if (verdict != OUTCOME_ALLOWED)
+        return end_tunnel(s, verdict, why, tls);
+    if (s->request.decision.would != would)
+        report_in_tunnel(s, why);
+    return STEP_RELAY;
+}
+
+static enum step judge_no_sni(struct session *s, const char *why, bool tls)
+{
+    const enum outcome would = s->request.decision.would;
+    return settle_bytes(s, chain_judge_no_sni(&s->request.decision, !tls), would, why, tls);
+}
+
 static enum step judge_hello(struct session *s, const struct hello *hello)
 {
     const struct chain chain = session_chain(s);
     const struct question question = standing_question(s);
-    s->request.first_bytes = FIRST_HELLO;
+    const enum outcome would = s->request.decision.would;
+    const struct name *name = hello->has_name ? &hello->name : NULL;
     if (hello->has_name && !hello->name_is_valid)
-        return end_tunnel(s, OUTCOME_SNI_MISMATCH,
-                          "the server name in the TLS hello is no host name", true);
+        return judge_no_sni(s, "the server name in the TLS hello is no host name", true);
+    s->request.first_bytes = FIRST_HELLO;
     if (hello->has_name) {
         free(s->request.sni);
         s->request.sni = request_copy_text(name_str(&hello->name));
     }
-    if (chain_judge_sni(&chain, &question, &s->request.decision,
-                        hello->has_name ? &hello->name : NULL) != OUTCOME_ALLOWED)
-        return end_tunnel(s, OUTCOME_SNI_MISMATCH,
-                          hello->has_name ? "the TLS hello names a server that is not allowed there"
-                                          : "the TLS hello names no server",
-                          true);
-    return STEP_RELAY;
+    return settle_bytes(s, chain_judge_sni(&chain, &question, &s->request.decision, name), would,
+                        hello->has_name ? "the TLS hello names a server that is not allowed there"
+                                        : "the TLS hello names no server",
+                        true);
 }
 
 /* RELAY: it is allowed and has gone on. */
@@ -105,12 +121,8 @@ static enum step pass_hello(struct session *s, const struct hello *hello, size_t
 
 static enum step judge_plain(struct session *s)
 {
-    bool required;
     s->request.first_bytes = FIRST_PLAIN;
-    (void)standing_reads_hello(&s->request.decision, &required);
-    return required
-               ? end_tunnel(s, OUTCOME_SNI_MISMATCH, "the rule wants TLS, and this is none", false)
-               : STEP_RELAY;
+    return judge_no_sni(s, "the rule wants TLS, and this is none", false);
 }
 
 /* A server may ask for a second hello and then take its name: nothing is relayed unseen before it
@@ -124,7 +136,7 @@ static enum step watch_hello(struct session *s)
         switch (hello_watch_feed(&s->look->watch, buf_view(&client->in), &pass, &second)) {
         case HELLO_WATCH_MORE:
             if (pass == 0 && (client->eof || client->broken))
-                return end_tunnel(s, OUTCOME_SNI_MISMATCH, hello_ended, true);
+                return judge_no_sni(s, hello_ended, true);
             if (pass == 0) {
                 s->began = s->began > 0 ? s->began : session_now(s);
                 return STEP_WAIT;
@@ -137,7 +149,7 @@ static enum step watch_hello(struct session *s)
         case HELLO_WATCH_OVER:
             return STEP_RELAY;
         case HELLO_WATCH_BAD:
-            return end_tunnel(s, OUTCOME_SNI_MISMATCH, hello_malformed, true);
+            return judge_no_sni(s, hello_malformed, true);
         }
     }
     return client->in.len == 0 && (client->eof || client->broken) ? STEP_RELAY : STEP_WAIT;
@@ -172,15 +184,15 @@ enum step wake_hello(struct session *s)
         s->began = session_now(s);
     switch (hello_parse(buf_view(&client->in), &s->look->hello, &hello)) {
     case HELLO_MORE:
-        return ended ? end_tunnel(s, OUTCOME_SNI_MISMATCH, hello_ended, true) : STEP_WAIT;
+        return ended ? judge_no_sni(s, hello_ended, true) : STEP_WAIT;
     case HELLO_BAD:
-        return end_tunnel(s, OUTCOME_SNI_MISMATCH, hello_malformed, true);
+        return judge_no_sni(s, hello_malformed, true);
     case HELLO_NOT_TLS:
         return judge_plain(s);
     case HELLO_PARSED:
         return on_first_hello(s, &hello);
     }
-    return end_tunnel(s, OUTCOME_SNI_MISMATCH, hello_malformed, true);
+    return judge_no_sni(s, hello_malformed, true);
 }
 
 double hello_deadline(const struct session *s)

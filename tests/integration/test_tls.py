@@ -1,5 +1,6 @@
 """The server name inside a tunnel (area tls, and the SOCKS case S13)."""
 
+import json
 import pathlib
 import random
 import shutil
@@ -182,6 +183,79 @@ class ServerNames(HelloCase):
 
 
 CHANGE_CIPHER_SPEC = b"\x14\x03\x03\x00\x01\x01"
+
+
+class Report(HelloCase):
+    """A policy that only reports: what would end a tunnel is recorded, once, and goes on."""
+
+    def on_trial(self, rule="{authority}"):
+        return self.lab(rule=rule, policy="mode = report")
+
+    def found(self):
+        return [entry for entry in self.gw.records("decision") if "in the tunnel to" in (entry["message"] or "")]
+
+    def reported(self, data, words, host="good.test"):
+        number = len(self.found()) + 1
+        self.passes(data, host=host)
+        entry = self.gw.wait_for_record(
+            lambda record: record["kind"] == "decision" and "in the tunnel to" in (record["message"] or ""), number)
+        self.assertEqual([entry[key] for key in ("verdict", "mode", "would", "reason", "host")],
+                         ["allow", "report", "deny", None, host])
+        self.assertIn(words, entry["message"])
+        self.assertEqual(self.gw.close_record(entry["id"])["cause"], "client")
+        self.assertEqual(len(self.found()), number)
+
+    def test_what_is_inside_is_recorded_and_passes(self):
+        self.on_trial()
+        for data, words in ((hello.crafted(b"evil.test"), "(it named evil.test)"), (hello.crafted(), "names no server"),
+                            (hello.crafted(b"evil test"), "is no host name"), (b"\x16\x03\x01\xff\xff", "is no TLS hello")):
+            with self.subTest(words=words):
+                self.reported(data, words)
+
+    def test_plain_bytes_where_the_rule_wants_tls(self):
+        self.on_trial("{authority} sni=match")
+        self.reported(b"SSH-2.0-x\r\n", "wants TLS")
+
+    def test_a_rule_that_only_reports_the_name_inside(self):
+        self.lab(rule="*.test:{port}", deny=["evil.test mode=report"])
+        self.reported(hello.crafted(b"evil.test"), "(it named evil.test)")
+
+    def test_a_tunnel_is_reported_once(self):
+        """The name that was asked for would be denied already, and a second hello says nothing new."""
+        self.lab(rule="other.test", policy="mode = report")
+        self.passes(hello.crafted(b"evil.test"))
+        self.gw.close_record()
+        self.assertEqual([(entry["would"], entry["message"].split()[0]) for entry in self.gw.records("decision")],
+                         [("deny", f"{self.good.authority}")])
+
+    def test_what_is_right_is_not_mentioned(self):
+        self.on_trial()
+        self.passes(hello.crafted(b"good.test"))
+        self.passes(b"SSH-2.0-x\r\n")
+        self.gw.close_record(number=2)
+        self.assertEqual([entry["would"] for entry in self.gw.records("decision")], [None, None])
+
+    def test_it_is_no_request_of_its_own_to_those_who_read_the_log(self):
+        self.on_trial()
+        self.reported(hello.crafted(b"evil.test"), "(it named evil.test)")
+        summary = json.loads(self.tool("summary", "--json", self.gw.audit_path)[0])
+        self.assertEqual((summary["requests"], summary["denied"], summary["would_deny"]), (1, 0, 1))
+        self.assertEqual(self.tool("learn", self.gw.audit_path)[0], "")
+        self.tool("replay", "-c", self.gw.config_path, self.gw.audit_path)
+
+    def test_enforced_names_are_cut_when_they_are_no_longer_only_reported(self):
+        self.on_trial()
+        client = self.connect()
+        client.send(hello.crafted(b"evil.test"))
+        self.good.wait(lambda: b"evil.test" in self.good.received, "the hello at the upstream")
+        with open(self.gw.config_path, encoding="utf-8") as file:
+            trial = file.read()
+        self.gw.reload(trial + "; nothing else\n")
+        self.gw.tunnel(self.good.authority).close()
+        client.send("more")
+        self.good.wait(lambda: self.good.received.endswith(b"more"), "what came after a reload that changes nothing")
+        self.gw.reload(trial.replace("mode = report", "mode = enforce"))
+        client.expect_eof()
 
 
 class SecondHello(HelloCase):
