@@ -39,6 +39,7 @@ static bool put(const char *dir, const char *name, const char *text)
 /* ---- inside: each of these returns true when the promise holds ---- */
 
 static const char *host_namespaces;
+static long host_landlock; /* its version, 0 = none */
 
 static bool opens(const char *path, int flags)
 {
@@ -127,7 +128,7 @@ static bool process_1_is_out_of_reach(void)
 static bool signals_stay_inside(void)
 {
     enum { HOLDS_SIGNALS = 6 };
-    return landlock_version() < HOLDS_SIGNALS || (kill(1, 0) != 0 && errno == EPERM);
+    return host_landlock < HOLDS_SIGNALS || (kill(1, 0) != 0 && errno == EPERM);
 }
 
 static bool proc_sys_is_read_only(void)
@@ -203,9 +204,10 @@ static const struct {
     {"no inherited descriptors", descriptors_are_closed},
 };
 
-int doctor_inside(const char *dir, const char *outside)
+int doctor_inside(const char *dir, const char *outside, const char *landlock)
 {
     host_namespaces = outside;
+    host_landlock = strtol(landlock, NULL, 10);
     int status = 0;
     if (chdir(dir) != 0)
         return EXIT_FAILED;
@@ -298,9 +300,11 @@ static int run_self(const char *dir, const char *const *words)
 
 static int examine(const char *dir, const char *self, const char *ids)
 {
+    char landlock[16];
+    snprintf(landlock, sizeof(landlock), "%d", landlock_version());
     const char *const inside[] = {"srt-launch", "-s", "settings.json",   "--egress", "none",
                                   "--",         self, "--doctor-inside", dir,        ids,
-                                  NULL};
+                                  landlock,     NULL};
     const char *const way_out[] = {"srt-launch", "-s", "settings.json", "--gateway",
                                    "private",    "--", "/bin/true",     NULL};
     int fence = run_self(dir, inside);

@@ -11,8 +11,8 @@
 int doctor_run(char *const *words);
 
 /* The half that runs inside: `dir` is the prepared directory, `outside` names the namespaces of the
- * host. */
-int doctor_inside(const char *dir, const char *outside);
+ * host, and `landlock` is the version of its Landlock. */
+int doctor_inside(const char *dir, const char *outside, const char *landlock);
 /* The same in a sandbox with --egress transparent. */
 int doctor_transparent(void);
 

@@ -480,8 +480,8 @@ __attribute__((noinline)) static int act(int argc, char **argv)
     signal(SIGCHLD, SIG_DFL);
     if (argc == 3 && strcmp(argv[1], "--last-stage") == 0)
         stage_main(argv[2]);
-    if (argc == 4 && strcmp(argv[1], "--doctor-inside") == 0)
-        leave(doctor_inside(argv[2], argv[3]));
+    if (argc == 5 && strcmp(argv[1], "--doctor-inside") == 0)
+        leave(doctor_inside(argv[2], argv[3], argv[4]));
     if (argc == 2 && strcmp(argv[1], "--doctor-transparent") == 0)
         leave(doctor_transparent());
     struct launch launch = {.words = argv,

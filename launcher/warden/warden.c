@@ -131,7 +131,7 @@ static int take_post(void *context, const struct inside *inside, struct inside_g
                                             strerror(errno));
 }
 
-/* -1: nobody is to be supervised. */
+/* -1: it cannot be had, or is not to come. */
 static int wait_for_listener(int sock)
 {
     char byte;
@@ -164,7 +164,7 @@ static void stand_guard(void *context, int sock)
     find_masks(&ward);
     ward.listener = wait_for_listener(sock);
     if (ward.listener < 0)
-        _exit(0);
+        _exit(1);
     uint64_t flags = SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP;
     ioctl(ward.listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, flags); /* faster where it is known */
     serve(&ward);

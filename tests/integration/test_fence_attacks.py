@@ -781,6 +781,31 @@ class Tricks(Fence):
         for word in ("KILL", "READ", "ROOT"):
             self.assertNotIn(word, names)
 
+    def test_a_fence_of_their_own_holds_for_programs_or_is_not_to_be_had(self):
+        """Landlock binds who asks for it, not those that act for it."""
+        script = """
+import ctypes, errno, os, struct
+c = ctypes.CDLL(None, use_errno=True)
+version = c.syscall(444, None, 0, 1)
+rules = c.syscall(444, struct.pack("Q", 0x1ffe), 8, 0)  # everything but to run programs
+c.prctl(38, 1, 0, 0, 0)
+print(version > 0, rules >= 0, c.syscall(446, rules, 0), errno.errorcode.get(ctypes.get_errno()))
+for what in (lambda: open("made", "w"), lambda: os.mkdir("dir"), lambda: os.symlink("a", "b"), lambda: open("there", "a"),
+             lambda: os.unlink("there"), lambda: os.rename("there", "elsewhere")):
+    try: what(); print("WORKED")
+    except OSError: print("refused")
+"""
+        self.write("there")
+        version = int(subprocess.run(["/usr/bin/python3", "-c", "import ctypes; print(ctypes.CDLL(None).syscall(444, None, 0, 1))"],
+                                     capture_output=True, text=True).stdout)
+        result = self.run_in("/usr/bin/python3", "-c", script)
+        self.assertEqual(result.stdout.splitlines()[0], "False False -1 ENOSYS", result.stderr)
+        if version > 0:
+            self.more = {"allowNestedUserNamespaces": True}
+            self.write("there")
+            result = self.run_in("/usr/bin/python3", "-c", script)
+            self.assertEqual(result.stdout.splitlines(), ["True True 0 None"] + ["refused"] * 6, result.stderr)
+
     def test_names_with_a_meaning_for_the_kernel_are_names(self):
         self.attack("for n in .bashrc .git/config; do python3 - $n <<'E'\n"
                     "import ctypes, os, sys\nc = ctypes.CDLL(None, use_errno=True); b = sys.argv[1].encode()\n"
