@@ -321,6 +321,7 @@ enum approval_state approval_take(struct session *session, enum ask_said said, c
     case ASK_SAID_APPROVED:
         return give(session, text, NULL);
     case ASK_SAID_TOO_MANY:
+        session->request.why = "ask-limit-each";
         return refuse(session, OUTCOME_LIMIT, NULL);
     case ASK_SAID_GONE:
         return refuse(session, OUTCOME_DRAINING, NULL);

@@ -100,17 +100,21 @@ void budgets_free(struct budgets *budgets)
     }
 }
 
-bool budget_begin(struct budget *budget, const struct config_client *client, int64_t now_ns,
-                  unsigned *wait_s)
+const char *budget_begin(struct budget *budget, const struct config_client *client, int64_t now_ns,
+                         unsigned *wait_s)
 {
     unsigned open = atomic_fetch_add_explicit(&budget->tunnels, 1, memory_order_relaxed);
+    const char *reached = NULL;
     *wait_s = 1;
-    if ((client->max_tunnels == 0 || open < client->max_tunnels) &&
-        !bucket_is_empty(&budget->bytes_up, &client->bytes_up, now_ns, wait_s) &&
-        bucket_take(&budget->connects, &client->connect_rate, 1, now_ns, wait_s))
-        return true;
-    budget_end(budget);
-    return false;
+    if (client->max_tunnels != 0 && open >= client->max_tunnels)
+        reached = "max-tunnels";
+    else if (bucket_is_empty(&budget->bytes_up, &client->bytes_up, now_ns, wait_s))
+        reached = "bytes-up";
+    else if (!bucket_take(&budget->connects, &client->connect_rate, 1, now_ns, wait_s))
+        reached = "connect-rate";
+    if (reached != NULL)
+        budget_end(budget);
+    return reached;
 }
 
 void budget_end(struct budget *budget)

@@ -45,9 +45,10 @@ SLIST_HEAD(budgets, budget);
 struct budget *budgets_find(struct budgets *budgets, const char *name);
 void budgets_free(struct budgets *budgets);
 
-/* One more tunnel. False: a limit is reached; `wait_s` says when to come back. */
-bool budget_begin(struct budget *budget, const struct config_client *client, int64_t now_ns,
-                  unsigned *wait_s);
+/* One more tunnel. NULL: it is counted; otherwise the key of the limit that is reached, and
+ * `wait_s` says when to come back. */
+const char *budget_begin(struct budget *budget, const struct config_client *client, int64_t now_ns,
+                         unsigned *wait_s);
 void budget_end(struct budget *budget);
 
 #endif

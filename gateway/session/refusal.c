@@ -86,6 +86,14 @@ static void say_tried(const struct request *request, char *message, size_t size)
                  request->approved);
 }
 
+/* Whoever may raise it has to know which. */
+static void say_limit(const struct request *request, char *message, size_t size)
+{
+    const size_t len = strlen(message);
+    if (request->outcome == OUTCOME_LIMIT && request->why != NULL && len < size)
+        snprintf(message + len, size - len, " (%s)", request->why);
+}
+
 void refusal_texts(const struct session *session, char *message, size_t message_size,
                    char *next_step, size_t next_step_size)
 {
@@ -93,7 +101,8 @@ void refusal_texts(const struct session *session, char *message, size_t message_
     assert(request->outcome != OUTCOME_ALLOWED);
     if (via_texts(request, message, message_size, next_step, next_step_size))
         return;
-    if (request->why != NULL && request->outcome != OUTCOME_SNI_MISMATCH) {
+    if (request->why != NULL && request->outcome != OUTCOME_SNI_MISMATCH &&
+        request->outcome != OUTCOME_LIMIT) {
         malformed_texts(request, message, message_size, next_step, next_step_size);
         return;
     }
@@ -112,6 +121,7 @@ void refusal_texts(const struct session *session, char *message, size_t message_
     else
         decision_message(&request->decision, target, request->outcome, message, message_size);
     say_tried(request, message, message_size);
+    say_limit(request, message, message_size);
     decision_next_step(&request->decision, target, request->outcome, next_step, next_step_size);
 }
 

@@ -50,7 +50,7 @@ struct request {
     int http_status;        /* 0: the outcome's */
     unsigned retry_after_s; /* 0: not said */
     enum first_bytes first_bytes;
-    const char *why; /* what was wrong with it, a fixed phrase; or NULL */
+    const char *why; /* what was wrong with it, a fixed phrase; of a limit its key; or NULL */
     char *message;   /* what its record says and its client is told; or NULL */
 
     struct decision decision;

@@ -23,7 +23,9 @@ bool spending_begin(struct session *s)
     if (budget == NULL || budget == s->budget)
         return true;
     spending_end(s);
-    if (!budget_begin(budget, s->identity.client, session_clock_ns(), &s->request.retry_after_s))
+    s->request.why =
+        budget_begin(budget, s->identity.client, session_clock_ns(), &s->request.retry_after_s);
+    if (s->request.why != NULL)
         return false;
     s->budget = budget;
     return true;

@@ -10,7 +10,7 @@ static enum step exchange_over_limit(struct session *s)
     if (s->http->head_passed)
         return step_over_limit(s);
     s->cause = CLOSE_LIMIT;
-    session_refuse_request(s, OUTCOME_LIMIT, 0, NULL);
+    session_refuse_request(s, OUTCOME_LIMIT, 0, "bytes-up");
     return STEP_REFUSE;
 }
 

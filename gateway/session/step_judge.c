@@ -18,6 +18,8 @@ enum step enter_judge(struct session *s)
         return step_refuse(s, OUTCOME_DRAINING);
     if (s->at_door != OUTCOME_ALLOWED) {
         request->retry_after_s = 1;
+        if (s->at_door == OUTCOME_LIMIT)
+            request->why = "max-sandbox-connections";
         return step_refuse(s, s->at_door);
     }
     if (!audit_healthy(s->worker->audit))

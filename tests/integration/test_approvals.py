@@ -387,7 +387,7 @@ class Limits(ApprovalCase):
             self.ask(f"{number}.test:443")
         self.pending(2)
         answer = self.gw.refused_connect("2.test:443")
-        self.assert_refused(answer, 429, "limit")
+        self.assertIn("(ask-limit-each)", self.assert_refused(answer, 429, "limit")["message"])
         self.assertTrue(answer.get("Retry-After"))
         self.ask("3.test:443", "second")
         self.pending(3)

@@ -608,7 +608,7 @@ class Hostile(AttachCase):
             self.assert_refused(client.get("http://evil.test/"), 403, "not-allowed")
             launcher.read()
         talk, answer = launcher.connect(self.good.authority)
-        self.assert_refused(answer, 429, "limit")
+        self.assertIn("(max-sandbox-connections)", self.assert_refused(answer, 429, "limit")["message"])
         self.assertEqual(answer.get("Retry-After"), "1")
         with launcher.client() as socks:
             self.assertEqual(socks.socks("good.test", self.good.port)[0], 1)

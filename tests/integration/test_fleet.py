@@ -187,7 +187,7 @@ class Budgets(FleetCase):
         first = self.gw.tunnel(self.a.authority, headers=mine)
         self.gw.tunnel(self.a.authority, headers=mine)
         response = self.gw.refused_connect(self.a.authority, headers=mine)
-        self.assert_refused(response, 429, "limit")
+        self.assertIn("(max-tunnels)", self.assert_refused(response, 429, "limit")["message"])
         self.assertRegex(response.get("Retry-After"), r"^\d+$")
         with self.assertRaises(AssertionError):
             self.gw.tunnel(self.a.authority, headers=mine)
@@ -202,7 +202,7 @@ class Budgets(FleetCase):
         mine = [basic(self.TOKENS["a"])]
         answers = [self.gw.get(f"http://{self.a.authority}/{n}", mine) for n in range(6)]
         self.assertEqual([answer.status for answer in answers], [200, 200, 200, 429, 429, 429])
-        self.assert_refused(answers[-1], 429, "limit")
+        self.assertIn("(connect-rate)", self.assert_refused(answers[-1], 429, "limit")["message"])
         self.assertLessEqual(int(answers[-1].get("Retry-After")), 60)
         self.assertEqual(len(self.a.requests), 3)
 
@@ -220,7 +220,8 @@ class Budgets(FleetCase):
         close = gw.close_record()
         self.assertEqual(close["cause"], "limit")
         self.assertLess(close["bytes_up"], 400_000)
-        self.assert_refused(gw.refused_connect(sink.authority), 429, "limit")
+        refused = self.assert_refused(gw.refused_connect(sink.authority), 429, "limit")
+        self.assertIn("(bytes-up)", refused["message"])
 
     def test_bytes_up_end_an_exchange_with_an_answer(self):
         def late(request):
@@ -237,7 +238,7 @@ class Budgets(FleetCase):
             client.request(f"POST {url} HTTP/1.1", [("Content-Length", "1000000"), ("Connection", "close")])
             client.send(b"x" * 200_000)
             response = client.response()
-            self.assert_refused(response, 429, "limit")
+            self.assertIn("(bytes-up)", self.assert_refused(response, 429, "limit")["message"])
             self.assertGreater(int(response.get("Retry-After")), 1)
         refused = gw.decision("good.test", verdict="deny")
         self.assertEqual(gw.close_record(refused["id"])["cause"], "limit")

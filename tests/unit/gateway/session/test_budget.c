@@ -71,12 +71,12 @@ static void tunnels_are_counted_by_name(void **state)
     unsigned wait_s;
     assert_ptr_equal(budgets_find(&budgets, "mine"), mine);
     assert_ptr_not_equal(budgets_find(&budgets, "theirs"), mine);
-    assert_true(budget_begin(mine, &two, NOW, &wait_s));
-    assert_true(budget_begin(mine, &two, NOW, &wait_s));
-    assert_false(budget_begin(mine, &two, NOW, &wait_s));
-    assert_false(budget_begin(mine, &two, NOW, &wait_s)); /* a refusal holds no place */
+    assert_null(budget_begin(mine, &two, NOW, &wait_s));
+    assert_null(budget_begin(mine, &two, NOW, &wait_s));
+    assert_string_equal(budget_begin(mine, &two, NOW, &wait_s), "max-tunnels");
+    assert_string_equal(budget_begin(mine, &two, NOW, &wait_s), "max-tunnels"); /* a refusal holds no place */
     budget_end(mine);
-    assert_true(budget_begin(mine, &two, NOW, &wait_s));
+    assert_null(budget_begin(mine, &two, NOW, &wait_s));
     budgets_free(&budgets);
 }
 
