@@ -2,12 +2,23 @@
 
 #include "srt/text.h"
 
-/* How the target is written as a rule: the default ports need no port. */
-static void as_rule(const struct target *target, bool settings, char *out, size_t size)
+/* Whether its port goes without saying. In settings a host alone is all of its ports, which is more
+ * than was asked for where the user has chosen ports, and much more on this machine. */
+static bool needs_no_port(const struct ruling *ruling, const struct target *target)
+{
+    if (!policy_is_settings(ruling->policy))
+        return target->port == 80 || target->port == 443;
+    return !target->is_addr && !name_is_localhost(&target->name) &&
+           (ruling->near == NULL || rule_has_port(ruling->near, target->port));
+}
+
+/* How the target is written as a rule. */
+static void as_rule(const struct ruling *ruling, const struct target *target, char *out,
+                    size_t size)
 {
     char host[NAME_MAX_LEN + 1], port[TEXT_NUMBER_MAX];
     const bool v6 = target->is_addr && target->addr.family == 6;
-    const bool bare = settings || target->port == 80 || target->port == 443;
+    const bool bare = needs_no_port(ruling, target);
     text_number(port, target->port);
     TEXT_JOIN(out, size, v6 ? "[" : NULL, target_host(host, target), v6 ? "]" : NULL,
               bare ? NULL : ":", bare ? NULL : port);
@@ -213,7 +224,8 @@ void decision_message(const struct decision *decision, const struct target *targ
 }
 
 /* What to ask for when an address is in the way. */
-static void address_step(const struct decision *decision, char *out, size_t size)
+static void address_step(const struct decision *decision, const struct target *target, char *out,
+                         size_t size)
 {
     char addr[ADDR_TEXT_MAX] = "ADDRESS";
     bool settings = policy_is_settings(decision->ruling.policy);
@@ -232,8 +244,8 @@ static void address_step(const struct decision *decision, char *out, size_t size
     else if (decision->addr_class == ADDR_STAND_IN)
         snprintf(out, size, "Look the name up again and connect to what it gives");
     else if (settings)
-        snprintf(out, size, "If this address is meant, list `%s%s%s` in network.allowedDomains",
-                 v6 ? "[" : "", addr, v6 ? "]" : "");
+        snprintf(out, size, "If this address is meant, list `%s%s%s:%u` in network.allowedDomains",
+                 v6 ? "[" : "", addr, v6 ? "]" : "", target->port);
     else
         snprintf(out, size, "If this address is meant, ask for `allow-addresses = %s` in policy %s",
                  addr, policy_name(decision->ruling.policy));
@@ -301,7 +313,7 @@ void decision_next_step(const struct decision *decision, const struct target *ta
         TEXT_JOIN(out, size, plain_next_step(outcome));
         return;
     }
-    as_rule(target, settings, pattern, sizeof(pattern));
+    as_rule(ruling, target, pattern, sizeof(pattern));
     if (outcome == OUTCOME_NOT_ALLOWED && settings)
         TEXT_JOIN(out, size, "Ask for `", pattern,
                   "` in network.allowedDomains or use an allowed host");
@@ -318,7 +330,7 @@ void decision_next_step(const struct decision *decision, const struct target *ta
         TEXT_JOIN(out, size, "Use ", methods, ", or ask for the method to be added to rule ",
                   rule_id(ruling->rule, id));
     } else if (outcome == OUTCOME_ADDRESS_DENIED)
-        address_step(decision, out, size);
+        address_step(decision, target, out, size);
     else
         TEXT_JOIN(out, size, plain_next_step(outcome));
 }

@@ -85,6 +85,35 @@ static void test_both_must_allow(void **state)
     close_scene(&scene);
 }
 
+/* A host alone is all of its ports in settings: where that is more than was meant, a port is named.
+ */
+static void test_no_more_is_asked_for_than_is_needed(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *target, *step;
+    } rows[] = {{"b.test:8443", "Ask for `b.test` in"},
+                {"a.test:443", "Ask for `a.test:443` in"},
+                {"localhost:5432", "Ask for `localhost:5432` in"},
+                {"127.0.0.1:80", "Ask for `127.0.0.1:80` in"},
+                {"[::1]:443", "Ask for `[::1]:443` in"}};
+    struct scene scene;
+    char text[512];
+    open_scene(&scene, NULL, "allowedDomains = a.test:8443\nallowedDomains = localhost:3000");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_int_equal(judge(&scene, rows[i].target), OUTCOME_NOT_ALLOWED);
+        decision_next_step(&scene.decision, &scene.target, OUTCOME_NOT_ALLOWED, text, sizeof(text));
+        if (strncmp(text, rows[i].step, strlen(rows[i].step)) != 0)
+            fail_msg("%s: %s", rows[i].target, text);
+    }
+    assert_int_equal(judge(&scene, "a.test:8443"), OUTCOME_ALLOWED);
+    assert_int_equal(approve(&scene, "127.0.0.1"), OUTCOME_ADDRESS_DENIED);
+    assert_words(&scene, OUTCOME_ADDRESS_DENIED,
+                 "a.test:8443 resolves to 127.0.0.1, which is a loopback address",
+                 "If this address is meant, list `127.0.0.1:8443` in network.allowedDomains");
+    close_scene(&scene);
+}
+
 static void test_one_alone_decides(void **state)
 {
     (void)state;
@@ -404,6 +433,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_both_must_allow),
+        cmocka_unit_test(test_no_more_is_asked_for_than_is_needed),
         cmocka_unit_test(test_one_alone_decides),
         cmocka_unit_test(test_a_narrowing_denies_addresses_but_excepts_none),
         cmocka_unit_test(test_only_what_passes_is_approved_in_order),
