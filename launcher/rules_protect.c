@@ -226,6 +226,15 @@ static bool is_covered(const struct fence *fence, size_t known, size_t root)
     return false;
 }
 
+/* Where nothing can be written nothing has to be protected. */
+static bool is_denied(const struct fence *fence, size_t known, const char *root)
+{
+    for (size_t i = 0; i < known; i++)
+        if (fence->rules[i].verb == FENCE_DENY_WRITE && path_within(root, fence->rules[i].path))
+            return true;
+    return false;
+}
+
 static int search_root(struct search *search, const char *root, const char *setting)
 {
     struct build *build = search->build;
@@ -246,7 +255,7 @@ static int search_roots(struct search *search)
     for (size_t i = 0; i < known; i++) {
         const struct fence_rule *rule = &fence->rules[i];
         if (rule->verb != FENCE_ALLOW_WRITE || rule->type != PATH_DIR ||
-            is_covered(fence, known, i))
+            is_covered(fence, known, i) || is_denied(fence, known, rule->path))
             continue;
         /* The search adds rules, which moves them all. */
         autofree char *root = must_copy(rule->path);

@@ -894,6 +894,19 @@ class Places(Fence):
         self.assertIn("writable: no (protected: shell start-up file)", said[4])
         self.assertIn("readable: yes (default); writable: no (default)", said[6])
 
+    def test_where_nothing_can_be_written_nothing_is_searched_for_protected_names(self):
+        """As allowWrite may match much and denyWrite take most of it away: what decides about a protected name there is the denial."""
+        self.filesystem = {"allowWrite": ["denied", "in/denied", "open"], "denyWrite": ["denied", "in"], "denyRead": []}
+        paths = [self.write(f"{name}/.bashrc") for name in ("denied", "in/denied", "open")]
+        said = self.run_plain("explain-path", "--settings", self.settings(), *paths).stdout.splitlines()
+        self.assertEqual([line.split("writable: ")[1] for line in said],
+                         ["no (filesystem.denyWrite[0])", "no (filesystem.denyWrite[1])", "no (protected: shell start-up file)"])
+        self.sh("for d in denied in/denied open; do echo x >> $d/.bashrc; mkdir $d/.git; done")
+        for path in paths:
+            with open(path) as file:
+                self.assertEqual(file.read(), "x\n")
+        self.assertEqual([os.path.isdir(os.path.join(os.path.dirname(path), ".git")) for path in paths], [False, False, True])
+
     def test_U14_explain_path_has_a_line_for_every_path_and_changes_nothing(self):
         os.symlink("loop", os.path.join(self.work, "loop"))
         self.filesystem.update(denyRead=["."], allowWrite=[])
