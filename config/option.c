@@ -73,7 +73,7 @@ static void print_number(const struct option *option, const void *field, FILE *o
 static void read_count(const struct option *option, void *field, struct option_input *input)
 {
     uint64_t *count = field, max = option->max != 0 ? option->max : UINT64_MAX;
-    if (!value_uint(str_of(input->text), max, count) || *count < option->min)
+    if (!str_uint(str_of(input->text), max, count) || *count < option->min)
         option_reject(input, str_of(input->text), option->type);
 }
 
@@ -83,7 +83,7 @@ static void read_workers(const struct option *option, void *field, struct option
 {
     uint64_t count = 0;
     bool automatic = strcmp(input->text, "auto") == 0;
-    if (!automatic && (!value_uint(str_of(input->text), option->max, &count) || count == 0))
+    if (!automatic && (!str_uint(str_of(input->text), option->max, &count) || count == 0))
         option_reject(input, str_of(input->text), option->type);
     *(uint32_t *)field = (uint32_t)count;
 }
@@ -104,7 +104,7 @@ static void read_uid(const struct option *option, void *field, struct option_inp
     struct config_client *client = field;
     uint64_t uid = 0;
     /* The highest value is (uid_t)-1, which means "no user" to the kernel. */
-    client->has_uid = value_uint(str_of(input->text), UINT32_MAX - 1, &uid);
+    client->has_uid = str_uint(str_of(input->text), UINT32_MAX - 1, &uid);
     client->uid = (uint32_t)uid;
     if (!client->has_uid)
         option_reject(input, str_of(input->text), option->type);
@@ -403,7 +403,7 @@ static void read_group(const struct option *option, void *field, struct option_i
 {
     (void)option;
     uint64_t gid;
-    if (!value_uint(str_of(input->text), UINT32_MAX - 1, &gid) && getgrnam(input->text) == NULL)
+    if (!str_uint(str_of(input->text), UINT32_MAX - 1, &gid) && getgrnam(input->text) == NULL)
         fault(input, "%s: there is no group `%s` on this machine", input->key, input->text);
     *(const char **)field = input->text;
 }

@@ -41,7 +41,7 @@ static bool read_host_port(struct str text, uint64_t min_port, struct addr *addr
         return false;
     struct str host = {text.p, (size_t)(colon - text.p)};
     uint64_t number;
-    if (!read_host(host, addr) || !value_uint(str_from(text, host.len + 1), 65535, &number) ||
+    if (!read_host(host, addr) || !str_uint(str_from(text, host.len + 1), 65535, &number) ||
         number < min_port)
         return false;
     *port = (uint16_t)number;

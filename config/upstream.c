@@ -60,14 +60,6 @@ bool upstream_parse(struct config_upstream *out, struct str text, const char **w
     return true;
 }
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    const char lower = (char)(c | 0x20);
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
 /* RFC 3986 2.1; false for a broken escape. */
 static bool unescape(struct str text, char *out, size_t *len)
 {
@@ -77,8 +69,8 @@ static bool unescape(struct str text, char *out, size_t *len)
             out[(*len)++] = text.p[i];
             continue;
         }
-        const int high = i + 2 < text.len ? hex_value(text.p[i + 1]) : -1;
-        const int low = i + 2 < text.len ? hex_value(text.p[i + 2]) : -1;
+        const int high = i + 2 < text.len ? str_hex_digit(text.p[i + 1]) : -1;
+        const int low = i + 2 < text.len ? str_hex_digit(text.p[i + 2]) : -1;
         if (high < 0 || low < 0)
             return false;
         out[(*len)++] = (char)(high << 4 | low);

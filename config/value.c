@@ -7,30 +7,6 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* The digits at the start; false when there are none, more than one with a leading zero, or more
- * than fit. `*rest` is what follows them. */
-static bool leading_uint(struct str text, uint64_t *out, struct str *rest)
-{
-    uint64_t value = 0;
-    size_t i = 0;
-    for (; i < text.len && is_digit(text.p[i]); i++) {
-        if (__builtin_mul_overflow(value, 10u, &value) ||
-            __builtin_add_overflow(value, (uint64_t)(text.p[i] - '0'), &value))
-            return false;
-    }
-    if (i == 0 || (i > 1 && text.p[0] == '0'))
-        return false;
-    *out = value;
-    *rest = str_from(text, i);
-    return true;
-}
-
-bool value_uint(struct str text, uint64_t max, uint64_t *out)
-{
-    struct str rest;
-    return leading_uint(text, out, &rest) && rest.len == 0 && *out <= max;
-}
-
 bool value_bool(struct str text, bool *out)
 {
     static const struct {
@@ -71,11 +47,10 @@ static const struct unit size_units[] = {
 static bool with_unit(struct str text, const struct unit *units, uint64_t *out)
 {
     uint64_t number;
-    struct str rest;
-    if (!leading_uint(text, &number, &rest))
+    if (!str_take_uint(&text, &number))
         return false;
     for (; units->word.p != NULL; units++)
-        if (str_eq(rest, units->word))
+        if (str_eq(text, units->word))
             return !__builtin_mul_overflow(number, units->factor, out);
     return false;
 }
@@ -98,7 +73,7 @@ bool value_rate(struct str text, bool sizes, uint64_t *count, uint64_t *per_ms)
 {
     struct str unit = text;
     const struct str number = str_take_until(&unit, '/');
-    if (!(sizes ? value_size(number, count) : value_uint(number, UINT64_MAX, count)))
+    if (!(sizes ? value_size(number, count) : str_uint(number, UINT64_MAX, count)))
         return false;
     for (const struct unit *known = &duration_units[1]; known->word.p != NULL; known++) {
         if (str_eq(unit, known->word)) {
@@ -109,20 +84,30 @@ bool value_rate(struct str text, bool sizes, uint64_t *count, uint64_t *per_ms)
     return false;
 }
 
-/* Exactly `digits` digits and then `after` (0: nothing is taken); moves `*text` behind both. */
-static bool take_field(struct str *text, size_t digits, char after, int *out)
+bool value_take_digits(struct str *text, size_t digits, int *out)
 {
-    size_t taken = digits + (after != '\0');
-    if (text->len < taken || (after != '\0' && text->p[digits] != after))
-        return false;
     *out = 0;
+    if (text->len < digits)
+        return false;
     for (size_t i = 0; i < digits; i++) {
         if (!is_digit(text->p[i]))
             return false;
         *out = *out * 10 + (text->p[i] - '0');
     }
-    *text = str_from(*text, taken);
+    *text = str_from(*text, digits);
     return true;
+}
+
+/* So many digits, and then `after` (0: nothing). */
+static bool take_field(struct str *text, size_t digits, char after, int *out)
+{
+    if (!value_take_digits(text, digits, out))
+        return false;
+    if (after == '\0')
+        return true;
+    const bool follows = text->len > 0 && text->p[0] == after;
+    *text = str_from(*text, 1);
+    return follows;
 }
 
 /* RFC 3339 5.6 time-offset, in seconds east of UTC. */
@@ -199,20 +184,12 @@ bool value_range(struct str text, struct cidr *out)
     return cidr_parse(out, (struct str){plain, inside.len + after.len});
 }
 
-static int hex_digit(char c)
-{
-    if (is_digit(c))
-        return c - '0';
-    c = (char)str_lower_byte((unsigned char)c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 bool value_hex(struct str text, uint8_t *out, size_t len)
 {
     if (text.len != len * 2)
         return false;
     for (size_t i = 0; i < len; i++) {
-        int high = hex_digit(text.p[i * 2]), low = hex_digit(text.p[i * 2 + 1]);
+        int high = str_hex_digit(text.p[i * 2]), low = str_hex_digit(text.p[i * 2 + 1]);
         if (high < 0 || low < 0)
             return false;
         out[i] = (uint8_t)(high << 4 | low);

@@ -10,10 +10,12 @@
 
 #include <stdint.h>
 
-bool value_uint(struct str text, uint64_t max, uint64_t *out); /* decimal digits */
-bool value_bool(struct str text, bool *out);                   /* yes no true false on off */
-bool value_duration_ms(struct str text, uint64_t *out);        /* 0, or N with ms s m h d */
-bool value_size(struct str text, uint64_t *out);               /* bytes, or N with k m g (1024) */
+bool value_bool(struct str text, bool *out);            /* yes no true false on off */
+bool value_duration_ms(struct str text, uint64_t *out); /* 0, or N with ms s m h d */
+bool value_size(struct str text, uint64_t *out);        /* bytes, or N with k m g (1024) */
+
+/* Exactly `digits` of them off the front of `*text`. */
+bool value_take_digits(struct str *text, size_t digits, int *out);
 
 /* N/UNIT, UNIT being s, m, h or d; N a count, or a size when `sizes`. Rate per second in
  * thousandths is exact enough for a bucket: `per` is UNIT in milliseconds. */

@@ -73,20 +73,6 @@ bool addr_is_loopback(const struct addr *addr)
     return addr->family == 4 ? addr->bytes[0] == 127 : memcmp(addr->bytes, one, sizeof(one)) == 0;
 }
 
-static bool parse_prefix_len(struct str text, unsigned max, unsigned *out)
-{
-    if (text.len == 0 || text.len > 3 || (text.len > 1 && text.p[0] == '0'))
-        return false;
-    unsigned value = 0;
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.p[i] < '0' || text.p[i] > '9')
-            return false;
-        value = 10 * value + (unsigned)(text.p[i] - '0');
-    }
-    *out = value;
-    return value <= max;
-}
-
 /* The first `len` bits of both are the same. */
 static bool same_prefix(const uint8_t *a, const uint8_t *b, unsigned len)
 {
@@ -111,9 +97,9 @@ bool cidr_parse(struct cidr *out, struct str text)
     if (!addr_parse(&out->base, base))
         return false;
 
-    unsigned max = str_has(base, ':') ? V6_BITS : V4_BITS;
-    unsigned len = max;
-    if (base.len < text.len && !parse_prefix_len(rest, max, &len))
+    const uint64_t max = str_has(base, ':') ? V6_BITS : V4_BITS;
+    uint64_t len = max;
+    if (base.len < text.len && !str_uint(rest, max, &len))
         return false;
     if (max == V6_BITS && out->base.family == 4) {
         if (len < MAPPED_BITS)

@@ -92,25 +92,12 @@ static bool take_additional(struct query *out, struct wire *wire)
 
 /* ---- names of addresses (RFC 1035 3.5, RFC 3596 2.5) ---- */
 
-static bool read_number(struct str label, unsigned *out)
-{
-    *out = 0;
-    if (label.len == 0 || label.len > 3 || (label.len > 1 && label.p[0] == '0'))
-        return false;
-    for (size_t i = 0; i < label.len; i++) {
-        if (label.p[i] < '0' || label.p[i] > '9')
-            return false;
-        *out = 10 * *out + (unsigned)(label.p[i] - '0');
-    }
-    return *out <= UINT8_MAX;
-}
-
 static bool read_reverse_v4(struct str text, struct addr *out)
 {
     uint8_t bytes[REVERSE_V4_LABELS];
     for (size_t i = REVERSE_V4_LABELS; i-- > 0;) {
-        unsigned number;
-        if (!read_number(str_take_until(&text, '.'), &number))
+        uint64_t number;
+        if (!str_uint(str_take_until(&text, '.'), UINT8_MAX, &number))
             return false;
         bytes[i] = (uint8_t)number;
     }

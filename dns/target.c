@@ -2,8 +2,6 @@
 
 #include "srt/text.h"
 
-enum { PORT_MAX = 65535 };
-
 static bool fail(const char **why, const char *phrase)
 {
     if (why != NULL)
@@ -13,17 +11,10 @@ static bool fail(const char **why, const char *phrase)
 
 static bool parse_port(uint16_t *out, struct str digits, const char **why)
 {
-    unsigned value = 0;
+    uint64_t value;
     if (digits.len == 0)
         return fail(why, "the port is missing");
-    if (digits.len > 5 || digits.p[0] == '0')
-        return fail(why, "the port is not a number from 1 to 65535");
-    for (size_t i = 0; i < digits.len; i++) {
-        if (digits.p[i] < '0' || digits.p[i] > '9')
-            return fail(why, "the port is not a number from 1 to 65535");
-        value = 10 * value + (unsigned)(digits.p[i] - '0');
-    }
-    if (value > PORT_MAX)
+    if (!str_uint(digits, UINT16_MAX, &value) || value == 0)
         return fail(why, "the port is not a number from 1 to 65535");
     *out = (uint16_t)value;
     return true;

@@ -7,17 +7,6 @@
 
 enum { BYTE_NONE = -1, BYTE_BROKEN = -2 };
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 /* Takes the next byte off `rest`, decoded; `encoded` says whether it was spelled %XX. */
 static int take_byte(struct str *rest, bool *encoded)
 {
@@ -29,8 +18,8 @@ static int take_byte(struct str *rest, bool *encoded)
         *rest = str_from(*rest, 1);
         return first;
     }
-    int high = rest->len >= 3 ? hex_digit(rest->p[1]) : -1;
-    int low = rest->len >= 3 ? hex_digit(rest->p[2]) : -1;
+    int high = rest->len >= 3 ? str_hex_digit(rest->p[1]) : -1;
+    int low = rest->len >= 3 ? str_hex_digit(rest->p[2]) : -1;
     if (high < 0 || low < 0)
         return BYTE_BROKEN;
     *encoded = true;

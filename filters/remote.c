@@ -86,7 +86,7 @@ __attribute__((format(printf, 2, 3))) static void say(const struct local *local,
 static bool take_number(uint64_t *out, uint64_t least, uint64_t most,
                         const struct srt_filter_key *key, struct srt_filter_fault *fault)
 {
-    return (value_uint(str_of(key->value), most, out) && *out >= least) ||
+    return (str_uint(str_of(key->value), most, out) && *out >= least) ||
            builtin_refuse(fault, key, "'%s' is not a number from %llu to %llu", key->value,
                           (unsigned long long)least, (unsigned long long)most);
 }

@@ -66,7 +66,7 @@ static bool next_word(struct str *rest, struct str *word)
 static bool parse_port(struct str text, uint16_t *out)
 {
     uint64_t value;
-    if (text.len == 0 || text.p[0] == '0' || !value_uint(text, UINT16_MAX, &value))
+    if (!str_uint(text, UINT16_MAX, &value) || value == 0)
         return false;
     *out = (uint16_t)value;
     return true;
@@ -131,7 +131,7 @@ static bool parse_cidr(struct parser *parser, struct str text, struct cidr *out)
     struct str rest = text;
     struct addr base;
     uint64_t len;
-    if (addr_parse(&base, str_take_until(&rest, '/')) && value_uint(rest, 128, &len))
+    if (addr_parse(&base, str_take_until(&rest, '/')) && str_uint(rest, 128, &len))
         return fault(parser,
                      "`%.*s` has address bits behind its prefix length, or a length that is "
                      "too long",

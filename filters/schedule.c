@@ -1,4 +1,5 @@
 /* schedule: at which hours, on which days of the week, on which dates. */
+#include "config/value.h"
 #include "filters/builtin.h"
 
 #include <stdint.h>
@@ -39,21 +40,6 @@ static void destroy(void *filter)
 
 /* ---- the section ---- */
 
-/* Exactly `digits` digits at the front of `text`, which moves behind them. */
-static bool take_digits(struct str *text, size_t digits, int *out)
-{
-    *out = 0;
-    if (text->len < digits)
-        return false;
-    for (size_t i = 0; i < digits; i++) {
-        if (text->p[i] < '0' || text->p[i] > '9')
-            return false;
-        *out = *out * 10 + (text->p[i] - '0');
-    }
-    *text = str_from(*text, digits);
-    return true;
-}
-
 static bool take_text(struct str *text, struct str expected)
 {
     if (!str_starts(*text, expected))
@@ -65,8 +51,8 @@ static bool take_text(struct str *text, struct str expected)
 static bool take_clock(struct str *text, int *minutes)
 {
     int hour, minute;
-    if (!take_digits(text, 2, &hour) || !take_text(text, STR(":")) ||
-        !take_digits(text, 2, &minute) || minute > 59)
+    if (!value_take_digits(text, 2, &hour) || !take_text(text, STR(":")) ||
+        !value_take_digits(text, 2, &minute) || minute > 59)
         return false;
     *minutes = hour * 60 + minute;
     return *minutes <= DAY_MINUTES;
@@ -84,8 +70,9 @@ static bool take_date(struct str *text, int *date)
 {
     static const int lengths[] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     int year, month, day;
-    if (!take_digits(text, 4, &year) || !take_text(text, STR("-")) ||
-        !take_digits(text, 2, &month) || !take_text(text, STR("-")) || !take_digits(text, 2, &day))
+    if (!value_take_digits(text, 4, &year) || !take_text(text, STR("-")) ||
+        !value_take_digits(text, 2, &month) || !take_text(text, STR("-")) ||
+        !value_take_digits(text, 2, &day))
         return false;
     *date = (year * 100 + month) * 100 + day;
     const bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;

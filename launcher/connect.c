@@ -1,9 +1,9 @@
 #include "launcher/connect.h"
 
-#include "config/value.h"
 #include "launcher/say.h"
 #include "srt/attach.h"
 #include "srt/cleanup.h"
+#include "srt/str.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -143,7 +143,7 @@ int connect_run(char *const *words)
 {
     uint64_t port = 0;
     if (words[0] == NULL || words[1] == NULL || words[2] != NULL || !host_is_plain(words[0]) ||
-        !value_uint(str_of(words[1]), 65535, &port) || port == 0) {
+        !str_uint(str_of(words[1]), 65535, &port) || port == 0) {
         fputs("usage: srt-launch connect HOST PORT\n", stderr);
         return EXIT_FAILED;
     }

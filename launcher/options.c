@@ -1,7 +1,6 @@
 #include "launcher/options.h"
 
 #include "config/fault.h"
-#include "config/value.h"
 
 #include <fcntl.h>
 #include <stddef.h>
@@ -74,7 +73,7 @@ void options_usage(FILE *out)
 static int set_fd(const struct row *row, const char *text, int *out, struct srt_err *err)
 {
     uint64_t number;
-    if (!value_uint(str_of(text), 1 << 20, &number) || number < 3)
+    if (!str_uint(str_of(text), 1 << 20, &number) || number < 3)
         return srt_err_set(err, "--%s needs the number of a descriptor from 3 up, not \"%s\"",
                            row->long_name, text);
     if (fcntl((int)number, F_GETFD) < 0)

@@ -1,10 +1,10 @@
 #include "launcher/publish.h"
 
-#include "config/value.h"
 #include "dns/addr.h"
 #include "launcher/remedy.h"
 #include "launcher/say.h"
 #include "srt/cleanup.h"
+#include "srt/str.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -41,7 +41,7 @@ static struct str take_last(struct str *text)
 static bool read_port(struct str text, bool zero, uint16_t *out)
 {
     uint64_t port;
-    if (!value_uint(text, UINT16_MAX, &port) || (port == 0 && !zero))
+    if (!str_uint(text, UINT16_MAX, &port) || (port == 0 && !zero))
         return false;
     *out = (uint16_t)port;
     return true;

@@ -8,9 +8,9 @@
  */
 #include "commands/command.h"
 #include "commands/proposal.h"
-#include "config/value.h"
 #include "srt/cleanup.h"
 #include "srt/must.h"
+#include "srt/str.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -141,7 +141,7 @@ static void spell_ports(struct wish *wish, json_t *ports)
     json_object_foreach(ports, key, requests) {
         wish->count += json_integer_value(requests);
         uint64_t port = 0;
-        if (count < PROPOSAL_PORTS && value_uint(str_of(key), UINT16_MAX, &port))
+        if (count < PROPOSAL_PORTS && str_uint(str_of(key), UINT16_MAX, &port))
             list[count] = (uint16_t)port; /* the keys are want()'s */
         count++;
     }

@@ -1,7 +1,7 @@
 /* `srt-gateway run`. */
 #include "control/run.h"
 #include "commands/command.h"
-#include "config/value.h"
+#include "srt/str.h"
 
 #include <fcntl.h>
 
@@ -20,12 +20,12 @@ int command_run(const struct command *self, int argc, char **argv)
             run.config_path = optarg;
             break;
         case 'p':
-            if (!value_uint(str_of(optarg), 65535, &fd) || fcntl((int)fd, F_GETFD) < 0)
+            if (!str_uint(str_of(optarg), 65535, &fd) || fcntl((int)fd, F_GETFD) < 0)
                 return command_misused(self, "--private %s: not an open descriptor", optarg);
             run.private_fd = (int)fd;
             break;
         case 'o':
-            if (!value_uint(str_of(optarg), 65535, &fd) || fcntl((int)fd, F_SETFD, FD_CLOEXEC) != 0)
+            if (!str_uint(str_of(optarg), 65535, &fd) || fcntl((int)fd, F_SETFD, FD_CLOEXEC) != 0)
                 return command_misused(self, "--take-over %s: not an open descriptor", optarg);
             run.take_over_fd = (int)fd;
             break;

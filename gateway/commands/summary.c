@@ -7,9 +7,9 @@
 #include "commands/command.h"
 #include "commands/proposal.h"
 #include "commands/tally.h"
-#include "config/value.h"
 #include "record/json.h"
 #include "srt/must.h"
+#include "srt/str.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -346,7 +346,7 @@ int command_summary(const struct command *self, int argc, char **argv)
     for (int option; (option = command_option(self, argc, argv, "hV", longs)) != -1;) {
         if (option == 'j')
             json = true;
-        else if (!value_uint(str_of(optarg), TALLY_ROWS, &top) || top == 0)
+        else if (!str_uint(str_of(optarg), TALLY_ROWS, &top) || top == 0)
             return command_misused(self, "--top %s: a number from 1 to %d", optarg, TALLY_ROWS);
     }
     if (optind + 1 != argc)

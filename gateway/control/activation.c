@@ -1,8 +1,8 @@
 #include "control/activation.h"
 
-#include "config/value.h"
 #include "srt/cleanup.h"
 #include "srt/must.h"
+#include "srt/str.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +41,7 @@ static bool is_for_us(void)
 {
     uint64_t pid;
     const char *text = getenv("LISTEN_PID");
-    return text != NULL && value_uint(str_of(text), INT32_MAX, &pid) && pid == (uint64_t)getpid();
+    return text != NULL && str_uint(str_of(text), INT32_MAX, &pid) && pid == (uint64_t)getpid();
 }
 
 struct activation *activation_read(struct srt_err *err)
@@ -51,7 +51,7 @@ struct activation *activation_read(struct srt_err *err)
     struct activation *activation = must(calloc(1, sizeof(*activation)));
     if (!is_for_us() || fds == NULL)
         return activation;
-    if (!value_uint(str_of(fds), FDS_MAX, &count)) {
+    if (!str_uint(str_of(fds), FDS_MAX, &count)) {
         free(activation);
         srt_err_set(err, "LISTEN_FDS=%s is no number of descriptors", fds);
         return NULL;

@@ -45,23 +45,15 @@ static void query_free(struct query *query)
 
 #define autofree_query __attribute__((cleanup(query_free)))
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 /* NULL: not well-formed, or a byte that no name has. */
 static char *decode(struct str text)
 {
     char *out = must(malloc(text.len + 1)), *end = out;
     for (size_t i = 0; i < text.len; i++) {
         char c = text.p[i];
-        if (c == '%' && text.len - i > 2 && hex_digit(text.p[i + 1]) >= 0 &&
-            hex_digit(text.p[i + 2]) >= 0) {
-            c = (char)(hex_digit(text.p[i + 1]) * 16 + hex_digit(text.p[i + 2]));
+        if (c == '%' && text.len - i > 2 && str_hex_digit(text.p[i + 1]) >= 0 &&
+            str_hex_digit(text.p[i + 2]) >= 0) {
+            c = (char)(str_hex_digit(text.p[i + 1]) * 16 + str_hex_digit(text.p[i + 2]));
             i += 2;
         } else if (c == '%') {
             c = '\0';

@@ -1,6 +1,5 @@
 #include "control/admin.h"
 
-#include "config/value.h"
 #include "control/admin_approvals.h"
 #include "control/attach.h"
 #include "control/deed.h"
@@ -12,6 +11,7 @@
 #include "filters/filter_set.h"
 #include "record/metrics.h"
 #include "srt/must.h"
+#include "srt/str.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -218,7 +218,7 @@ static void get_decisions(const struct admin_request *request)
     uint64_t last = 100; /* more than are kept are as many as are kept */
     struct str query = request->query;
     if (query.len > 0 &&
-        (!str_starts(query, STR("last=")) || !value_uint(str_from(query, 5), INT64_MAX, &last))) {
+        (!str_starts(query, STR("last=")) || !str_uint(str_from(query, 5), INT64_MAX, &last))) {
         admin_refuse(request->client, 400, "last=N is all that can be asked");
         return;
     }

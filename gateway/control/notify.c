@@ -1,7 +1,7 @@
 #include "control/notify.h"
 
-#include "config/value.h"
 #include "srt/cleanup.h"
+#include "srt/str.h"
 
 #include <stdint.h>
 
@@ -76,9 +76,9 @@ static uint64_t watchdog_usec(void)
 {
     uint64_t usec, pid;
     const char *text = getenv("WATCHDOG_USEC"), *whose = getenv("WATCHDOG_PID");
-    if (text == NULL || !value_uint(str_of(text), INT64_MAX, &usec))
+    if (text == NULL || !str_uint(str_of(text), INT64_MAX, &usec))
         return 0;
-    if (whose != NULL && (!value_uint(str_of(whose), INT32_MAX, &pid) || pid != (uint64_t)getpid()))
+    if (whose != NULL && (!str_uint(str_of(whose), INT32_MAX, &pid) || pid != (uint64_t)getpid()))
         return 0;
     return usec;
 }

@@ -1,7 +1,7 @@
 #include "record/metrics.h"
 
-#include "config/value.h"
 #include "srt/cleanup.h"
+#include "srt/str.h"
 
 #include <dirent.h>
 #include <float.h>
@@ -115,7 +115,7 @@ static bool number_at(const char *text, size_t index, uint64_t *out)
         text += strcspn(text, " ");
         text += strspn(text, " ");
     }
-    return value_uint((struct str){text, strcspn(text, " \n")}, UINT64_MAX, out);
+    return str_uint((struct str){text, strcspn(text, " \n")}, UINT64_MAX, out);
 }
 
 static bool read_line(const char *path, char *text, int size)

@@ -36,17 +36,9 @@ static enum chunked_state on_size_line_end(struct chunked *chunked)
     return chunked->left == 0 ? CHUNKED_TRAILER : CHUNKED_BYTES;
 }
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    unsigned char lower = str_lower_byte((unsigned char)c);
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
 static enum chunked_state on_size(struct chunked *chunked, char c)
 {
-    int value = hex_value(c);
+    int value = str_hex_digit(c);
     if (value < 0) {
         if (chunked->digits == 0)
             return CHUNKED_BROKEN;

@@ -30,16 +30,11 @@ static struct str cut_word(struct str *line)
 
 static bool parse_port(struct str text, uint16_t *out)
 {
-    unsigned value = 0;
-    if (text.len == 0 || text.len > 5 || (text.len > 1 && text.p[0] == '0'))
+    uint64_t value;
+    if (!str_uint(text, UINT16_MAX, &value))
         return false;
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.p[i] < '0' || text.p[i] > '9')
-            return false;
-        value = value * 10 + (unsigned)(text.p[i] - '0');
-    }
     *out = (uint16_t)value;
-    return value <= UINT16_MAX;
+    return true;
 }
 
 /* A mapped IPv6 address parses as the IPv4 one, so the text decides which family was meant. */

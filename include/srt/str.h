@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 struct str {
@@ -37,6 +38,15 @@ static inline bool str_eq(struct str a, struct str b)
 static inline unsigned char str_lower_byte(unsigned char c)
 {
     return (unsigned char)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
+}
+
+/* Its value; -1: it is no hexadecimal digit. */
+static inline int str_hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    const char lower = (char)str_lower_byte((unsigned char)c);
+    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
 static inline bool str_ieq(struct str a, struct str b)
@@ -123,6 +133,28 @@ static inline bool str_next_word(struct str *rest, struct str separators, struct
     *word = (struct str){rest->p + start, end - start};
     *rest = str_from(*rest, end);
     return word->len > 0;
+}
+
+/* Takes the decimal number off the front of `*text`. False: there is none, it has a leading zero,
+ * or it does not fit. */
+static inline bool str_take_uint(struct str *text, uint64_t *out)
+{
+    size_t len = 0;
+    *out = 0;
+    for (; len < text->len && text->p[len] >= '0' && text->p[len] <= '9'; len++)
+        if (__builtin_mul_overflow(*out, 10u, out) ||
+            __builtin_add_overflow(*out, (uint64_t)(text->p[len] - '0'), out))
+            return false;
+    if (len == 0 || (len > 1 && text->p[0] == '0'))
+        return false;
+    *text = str_from(*text, len);
+    return true;
+}
+
+/* All of it is a decimal number of at most `max`, without a leading zero. */
+static inline bool str_uint(struct str text, uint64_t max, uint64_t *out)
+{
+    return str_take_uint(&text, out) && text.len == 0 && *out <= max;
 }
 
 /* Without spaces and tabs (the OWS of RFC 9110 5.6.3) at both ends. */

@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int64_t seconds;
     uint8_t bytes[32];
     bool flag;
-    if (value_uint(text, 65535, &number) && number > 65535)
+    if (str_uint(text, 65535, &number) && number > 65535)
         abort();
     if (value_rate(text, true, &number, &per_ms) && per_ms < 1000)
         abort();

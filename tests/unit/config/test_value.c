@@ -4,39 +4,6 @@
 
 #define COUNT(rows) (sizeof(rows) / sizeof((rows)[0]))
 
-static void numbers_are_plain_digits_within_bounds(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *text;
-        uint64_t max;
-        bool good;
-        uint64_t value;
-    } rows[] = {
-        {"0", 9, true, 0},
-        {"65535", 65535, true, 65535},
-        {"65536", 65535, false, 0},
-        {"18446744073709551615", UINT64_MAX, true, UINT64_MAX},
-        {"18446744073709551616", UINT64_MAX, false, 0},
-        {"99999999999999999999999999", UINT64_MAX, false, 0},
-        {"", 9, false, 0},
-        {"-1", 9, false, 0},
-        {"+1", 9, false, 0},
-        {" 1", 9, false, 0},
-        {"1 ", 9, false, 0},
-        {"01", 9, false, 0},
-        {"0x1", 9, false, 0},
-        {"1.0", 9, false, 0},
-    };
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        uint64_t value;
-        bool good = value_uint(str_of(rows[i].text), rows[i].max, &value);
-        assert_int_equal(good, rows[i].good);
-        if (good)
-            assert_int_equal(value, rows[i].value);
-    }
-}
-
 static void switches_are_six_words(void **state)
 {
     (void)state;
@@ -223,7 +190,6 @@ static void hexadecimal_has_its_exact_length(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_are_plain_digits_within_bounds),
         cmocka_unit_test(switches_are_six_words),
         cmocka_unit_test(durations_need_a_unit),
         cmocka_unit_test(sizes_count_in_1024),

@@ -91,6 +91,64 @@ static void bytes_are_found(void **state)
     assert_false(str_istarts(STR("Prox"), STR("proxy-")));
 }
 
+static void numbers_are_plain_digits_within_bounds(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t max;
+        bool good;
+        uint64_t value;
+    } rows[] = {
+        {"0", 9, true, 0},
+        {"65535", 65535, true, 65535},
+        {"65536", 65535, false, 0},
+        {"18446744073709551615", UINT64_MAX, true, UINT64_MAX},
+        {"18446744073709551616", UINT64_MAX, false, 0},
+        {"99999999999999999999999999", UINT64_MAX, false, 0},
+        {"", 9, false, 0},
+        {"-1", 9, false, 0},
+        {"+1", 9, false, 0},
+        {" 1", 9, false, 0},
+        {"1 ", 9, false, 0},
+        {"01", 9, false, 0},
+        {"0x1", 9, false, 0},
+        {"1.0", 9, false, 0},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        uint64_t value;
+        bool good = str_uint(str_of(rows[i].text), rows[i].max, &value);
+        assert_int_equal(good, rows[i].good);
+        if (good)
+            assert_int_equal(value, rows[i].value);
+    }
+}
+
+static void a_number_is_taken_off_what_follows_it(void **state)
+{
+    (void)state;
+    uint64_t value;
+    struct str text = STR("90ms");
+    assert_true(str_take_uint(&text, &value));
+    assert_int_equal(value, 90);
+    is(text, "ms");
+    assert_false(str_take_uint(&text, &value));
+    is(text, "ms");
+}
+
+static void digits_have_their_value(void **state)
+{
+    (void)state;
+    static const char digits[] = "0123456789abcdef", capitals[] = "0123456789ABCDEF";
+    for (int i = 0; i < 16; i++) {
+        assert_int_equal(str_hex_digit(digits[i]), i);
+        assert_int_equal(str_hex_digit(capitals[i]), i);
+    }
+    static const char others[] = "/:@G`g\xff";
+    for (size_t i = 0; i < sizeof(others); i++)
+        assert_int_equal(str_hex_digit(others[i]), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -101,6 +159,9 @@ int main(void)
         cmocka_unit_test(a_list_has_a_part_on_either_side_of_a_separator),
         cmocka_unit_test(words_have_no_separator_in_them),
         cmocka_unit_test(bytes_are_found),
+        cmocka_unit_test(numbers_are_plain_digits_within_bounds),
+        cmocka_unit_test(a_number_is_taken_off_what_follows_it),
+        cmocka_unit_test(digits_have_their_value),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
