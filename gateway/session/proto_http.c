@@ -187,15 +187,14 @@ static void append_body_fields(struct buf *out, enum http_body body, uint64_t le
 /* RFC 9110 7.6.2: one less at each hop; a value that is no number is passed on as it is. */
 static void append_max_forwards(struct buf *out, struct str value)
 {
-    unsigned long hops = 0;
-    for (size_t i = 0; i < value.len && hops < 100000; i++) {
-        if (value.p[i] < '0' || value.p[i] > '9') {
-            http_write_field(out, STR("Max-Forwards"), value);
-            return;
-        }
-        hops = hops * 10 + (unsigned long)(value.p[i] - '0');
+    uint64_t hops;
+    if (!str_uint(value, UINT64_MAX, &hops) || hops == 0) {
+        http_write_field(out, STR("Max-Forwards"), value);
+        return;
     }
-    buf_printf(out, "Max-Forwards: %lu\r\n", hops > 0 ? hops - 1 : 0);
+    buf_append(out, STR("Max-Forwards: "));
+    buf_number(out, hops - 1);
+    buf_append(out, STR("\r\n"));
 }
 
 static void write_forward(struct session *session, const struct http_request *head)
