@@ -254,20 +254,18 @@ struct guard_verdict guard_check(const struct guard_host *host, const struct rul
     if (verdict.class != ADDR_PUBLIC)
         return verdict;
 
-    if (!target->is_addr && name_is_localhost(&target->name)) {
-        if (registered_class(addr) != ADDR_LOOPBACK)
-            verdict.class = ADDR_NOT_LOOPBACK;
-        else if (!names_localhost(ruling) && !rules.excepted)
-            verdict.class = ADDR_LOOPBACK;
-        return verdict;
-    }
-    if (ruling->allow != NULL && rule_has_to(ruling->allow)) {
+    const bool localhost = !target->is_addr && name_is_localhost(&target->name);
+    if (localhost && registered_class(addr) != ADDR_LOOPBACK) {
+        verdict.class = ADDR_NOT_LOOPBACK;
+    } else if (ruling->allow != NULL && rule_has_to(ruling->allow)) {
         if (!rule_to_contains(ruling->allow, addr))
             verdict.class = ADDR_OUTSIDE_TO;
-        return verdict;
-    }
-    if (!rules.excepted)
+    } else if (localhost) {
+        if (!names_localhost(ruling) && !rules.excepted)
+            verdict.class = ADDR_LOOPBACK;
+    } else if (!rules.excepted) {
         verdict.class = class_for(host, ruling->policy, addr);
+    }
     return verdict;
 }
 

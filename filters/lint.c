@@ -92,13 +92,18 @@ static const struct rule *find_deny(const struct lint *lint, const struct rule *
     return NULL;
 }
 
-static void lint_shadowed(const struct lint *lint, const struct rule *rule)
+static void lint_beaten(const struct lint *lint, const struct rule *rule, const struct rule *deny)
 {
     char id[RULE_ID_MAX];
+    warn(lint, rule, "it never allows anything: `%s = %.200s` (%s) beats it", rule_key(deny),
+         deny->text, rule_id(deny, id));
+}
+
+static void lint_shadowed(const struct lint *lint, const struct rule *rule)
+{
     const struct rule *deny = rule->effect == RULE_ALLOW ? find_deny(lint, rule) : NULL;
     if (deny != NULL)
-        warn(lint, rule, "it never allows anything: `deny = %.200s` (%s) beats it", deny->text,
-             rule_id(deny, id));
+        lint_beaten(lint, rule, deny);
 }
 
 /* A listener of every address is at loopback, too; at which others is not known here. */
@@ -177,6 +182,8 @@ static void lint_wildcard(const struct lint *lint, const struct rule *rule)
     if (rule->host != RULE_BELOW)
         return;
     struct str name = rule_name(rule);
+    if (str_eq(name, STR("localhost")))
+        return; /* nobody's but this machine's: lint_localhost() */
     if (!str_has(name, '.'))
         warn(lint, rule, "it covers everything below the top-level name %.*s", STR_ARG(name));
     else if (!apex_is_allowed(lint, rule))
@@ -185,15 +192,52 @@ static void lint_wildcard(const struct lint *lint, const struct rule *rule)
              STR_ARG(name), STR_ARG(name), STR_ARG(name));
 }
 
+/* What the address guard says of a request that the rule allows. */
+static struct guard_verdict guard_says(const struct lint *lint, const struct rule *rule,
+                                       const struct target *target, const struct addr *addr)
+{
+    static const struct guard_host nowhere;
+    struct ruling ruling = {.policy = lint->policy, .allow = rule, .now = lint->now};
+    return guard_check(&nowhere, &ruling, target, addr);
+}
+
 /* A request for a literal in this range meets the address guard, which the rule does not silence.
  */
 static bool guard_denies(const struct lint *lint, const struct rule *range, enum addr_class *class)
 {
-    static const struct guard_host nowhere;
     struct target target = {.is_addr = true, .port = 443, .addr = rule_cidr(range).base};
-    struct ruling ruling = {.policy = lint->policy, .allow = range, .now = lint->now};
-    *class = guard_check(&nowhere, &ruling, &target, &target.addr).class;
+    *class = guard_says(lint, range, &target, &target.addr).class;
     return *class != ADDR_PUBLIC && *class != ADDR_DENIED;
+}
+
+/* A deny rule for requests is lint_shadowed()'s. */
+static void lint_denied_address(const struct lint *lint, const struct rule *rule)
+{
+    struct target target = {.is_addr = true, .port = 443, .addr = rule_cidr(rule).base};
+    const struct rule *deny = guard_says(lint, rule, &target, &target.addr).rule;
+    if (deny != NULL && deny->scope != RULE_REQUESTS)
+        lint_beaten(lint, rule, deny);
+}
+
+/* Names of localhost lead to loopback and nowhere else. */
+static void lint_localhost(const struct lint *lint, const struct rule *rule)
+{
+    struct target target = least_target(rule);
+    struct addr v4, v6;
+    if (rule->effect != RULE_ALLOW || target.is_addr || !name_is_localhost(&target.name))
+        return;
+    target.port = 443; /* any */
+    (void)addr_parse(&v4, STR("127.0.0.1"));
+    (void)addr_parse(&v6, STR("::1"));
+    const struct guard_verdict verdict = guard_says(lint, rule, &target, &v4);
+    if (verdict.class == ADDR_PUBLIC || guard_says(lint, rule, &target, &v6).class == ADDR_PUBLIC)
+        return;
+    if (verdict.rule != NULL)
+        lint_beaten(lint, rule, verdict.rule);
+    else
+        warn(lint, rule,
+             "it never allows anything: that is loopback, which takes a rule for the very name "
+             "(or to=, or allow-addresses)");
 }
 
 static void lint_addresses(const struct lint *lint, const struct rule *rule)
@@ -204,13 +248,14 @@ static void lint_addresses(const struct lint *lint, const struct rule *rule)
     const struct cidr range = rule_cidr(rule);
     if (addr_classify(&range.base) == ADDR_METADATA)
         warn(lint, rule, "it opens a cloud metadata address, where credentials are to be had");
-    else if (rule->scope == RULE_REQUESTS && !rule_is_literal(rule) &&
-             guard_denies(lint, rule, &class))
+    else if (rule->scope == RULE_REQUESTS && rule_is_literal(rule))
+        lint_denied_address(lint, rule);
+    else if (rule->scope == RULE_REQUESTS && guard_denies(lint, rule, &class))
         warn(lint, rule,
              "the address guard still denies %s in it: only a single address, allow-addresses or "
              "private-addresses make an exception",
              addr_class_text(class));
-    else if (rule->scope == RULE_REQUESTS && !rule_is_literal(rule))
+    else if (rule->scope == RULE_REQUESTS)
         warn(lint, rule,
              "a range matches requests for addresses, never names that resolve into it (see to=)");
 }
@@ -241,6 +286,7 @@ static void lint_rules(struct lint *lint)
         lint_expired(lint, rule);
         lint_unclear(lint, rule);
         lint_wildcard(lint, rule);
+        lint_localhost(lint, rule);
         lint_to(lint, rule);
     }
 }

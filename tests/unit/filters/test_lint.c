@@ -62,6 +62,17 @@ static void test_rules_that_can_never_match(void **state)
                 "`allow = *.b.a.test`: it n");
     assert_said("allow = 8.8.8.8\ndeny = 8.8.8.0/24", "never allows");
     assert_said("allow = a.test until=1970-01-01T00:16:40Z", "until= has passed");
+    /* What the address guard never lets pass. */
+    assert_said("allow = 10.0.0.1\ndeny-addresses = 10.0.0.0/8",
+                "`allow = 10.0.0.1`: it never allows anything: `deny-addresses = 10.0.0.0/8`");
+    assert_said("allow = *.localhost:8080", "never allows anything: that is loopback");
+    assert_said("allow = localhost to=10.0.0.0/8", "never allows anything: that is loopback");
+    assert_said("allow = localhost\ndeny-addresses = 127.0.0.0/8, ::1",
+                "`allow = localhost`: it never allows anything: `deny-addresses = 127.0.0.0/8`");
+    assert_said("allow = localhost:80\nallow = a.localhost\ndeny-addresses = 127.0.0.0/8", "");
+    assert_said("allow = *.localhost\nallow-addresses = 127.0.0.1", "");
+    assert_said("allow = *.localhost to=127.0.0.1", "");
+    assert_said("allow = 10.0.0.1\ndeny-addresses = 10.1.0.0/16", "");
     /* Not beaten: another port, another front, a condition, a report, a narrower host. */
     assert_said("allow = a.test\ndeny = a.test:443", "");
     assert_said("allow = a.test\ndeny = a.test front=socks5", "");
