@@ -45,6 +45,9 @@ int command_misused(const struct command *self, const char *format, ...)
         fprintf(stderr, "srt-gateway: %s\n", text);
     }
     fprintf(stderr, "usage: srt-gateway %s %s\n", self->name, self->synopsis);
+    /* What begins with an option is run, too, and likely was meant for another command. */
+    if (self->run == command_run)
+        fputs("Other commands stand before their options: srt-gateway --help\n", stderr);
     return EXIT_USAGE;
 }
 

@@ -50,6 +50,12 @@ class Judging(LabCase):
         self.assertEqual(self.explain("https://good.test/x")["port"], 443)
         self.assertEqual(self.explain("bad.wild.test:8443", status=1)["rule"], "no-bad")
 
+    def test_options_before_the_command_are_told_where_they_belong(self):
+        _, said = self.tool("--admin", "/nowhere", "status", status=64)
+        self.assertIn("Other commands stand before their options", said)
+        _, said = self.tool("status", "--nonsense", status=64)
+        self.assertNotIn("stand before", said)
+
     def test_explain_is_readable_too(self):
         path = self.write("explained.ini", self.config(**self.CONFIG))
         out, _ = self.tool("explain", "-c", path, "bad.wild.test:8443", status=1)
