@@ -55,6 +55,7 @@ class Docs(LaunchCase):
                               cwd=os.path.dirname(build), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=PATIENCE_S)
         self.assertEqual(done.returncode, 0, done.stdout.decode())
         self.assertIn("all as it should be", done.stdout.decode())
+        self.assertNotIn("gateway.log", done.stdout.decode())  # what is not there yet is waited for in silence
 
     def test_settings_in_documents_are_taken(self):
         checked = 0
