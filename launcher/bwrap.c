@@ -65,8 +65,9 @@ char *bwrap_find(const char *asked, const struct fence *fence, struct srt_err *e
     }
     autofree char *real = realpath(named, NULL);
     if (real == NULL) {
-        srt_err_set(err, "%s: %s; install bubblewrap with \"apt install bubblewrap\"", named,
-                    strerror(errno));
+        srt_err_set(err, "%s%s: %s; %s", asked != NULL ? "bwrapPath " : "", named, strerror(errno),
+                    asked != NULL ? "the settings may leave it out, then it is looked for in PATH"
+                                  : "install bubblewrap with \"apt install bubblewrap\"");
         return NULL;
     }
     return check_trust(real, fence, err) == 0 ? steal_ptr(real) : NULL;

@@ -133,6 +133,8 @@ static void name_settings(const struct settings_network *network, const struct f
         if (fault->level != level)
             continue;
         const char *setting = setting_at(network, fault);
+        if (setting == NULL && level == FAULT_WARNING)
+            continue; /* of a key, not of an entry; the launcher has read the keys, too */
         faults_add(named, fault->level, (struct place){.file = fault->file}, "%s%s%.*s",
                    setting != NULL ? setting : "", setting != NULL ? ": " : "", TERMS_TEXT_MAX,
                    fault->text);

@@ -313,6 +313,20 @@ class CommandLine(Launch):
         self.assertIn("usage:", self.assertRan(self.run_plain("--help")).stdout)
         self.assertIn("srt-launch", self.assertRan(self.run_plain("-V")).stdout)
 
+    def test_what_settings_ask_for_in_vain_is_said_once(self):
+        """By whoever reads them first, although a gateway reads their network, too; what only it knows it says."""
+        self.network.update(allowLocalBinding=True, allowMachLookup=["a"], allowedDomains=["*.github.io"])
+        result = self.assertRan(self.run_plain("-v", "-s", self.settings(), "/bin/true"))
+        for said in ("network.allowLocalBinding has no effect", "network.allowMachLookup has no effect", "github.io"):
+            self.assertEqual(sum("warning: " in line and said in line for line in result.stderr.splitlines()), 1, result.stderr)
+
+    def test_a_bubblewrap_that_the_settings_name_and_that_is_not_there(self):
+        self.more["bwrapPath"] = os.path.join(self.top, "none", "bwrap")
+        result = self.run_in("/bin/true")
+        self.assertEqual(result.returncode, 125)
+        self.assertIn("bwrapPath " + self.more["bwrapPath"], result.stderr)
+        self.assertNotIn("apt install", result.stderr)
+
     def test_F41_working_directory_that_is_gone(self):
         self.settings()
         result = self.run_plain("--egress", "none", "true", cwd="/")
