@@ -5,11 +5,11 @@
 
 #include <stdlib.h>
 
-static const uint8_t VERSION_4 = 4, VERSION_5 = 5;
+enum { SOCKS4_VERSION = 4 };
 
 const struct proto *proto_guess(unsigned char first)
 {
-    return first == VERSION_4 || first == VERSION_5 ? &proto_socks5 : &proto_http;
+    return first == SOCKS4_VERSION || first == SOCKS5_VERSION ? &proto_socks5 : &proto_http;
 }
 
 static void send_bytes(struct session *session, const uint8_t *bytes, size_t len)
@@ -46,7 +46,7 @@ static enum proto_result read_greeting(struct session *session)
     struct socks5_greeting greeting;
     struct str bytes = buf_view(&session->client.in);
     size_t used;
-    if (bytes.len > 0 && (uint8_t)bytes.p[0] == VERSION_4) {
+    if (bytes.len > 0 && (uint8_t)bytes.p[0] == SOCKS4_VERSION) {
         session->socks5.phase = SOCKS5_OLD;
         return malformed(session, "SOCKS4 is not spoken here, use SOCKS5");
     }
@@ -59,7 +59,8 @@ static enum proto_result read_greeting(struct session *session)
         break;
     }
     buf_take(&session->client.in, used);
-    const uint8_t none[] = {VERSION_5, SOCKS5_NO_AUTH}, login[] = {VERSION_5, SOCKS5_USERPASS};
+    const uint8_t none[] = {SOCKS5_VERSION, SOCKS5_NO_AUTH},
+                  login[] = {SOCKS5_VERSION, SOCKS5_USERPASS};
     if (wants_login(session, &greeting) && greeting.userpass) {
         session->socks5.phase = SOCKS5_LOGIN;
         send_bytes(session, login, sizeof(login));
@@ -94,7 +95,7 @@ static enum proto_result read_login(struct session *session)
     enum outcome outcome = session_identify(session, session->worker->tenure->snapshot, &identity);
     if (outcome != OUTCOME_ALLOWED)
         return unidentified(session, outcome);
-    const uint8_t welcome[] = {1, 0};
+    const uint8_t welcome[] = {SOCKS5_USERPASS_VERSION, 0};
     session->socks5.phase = SOCKS5_REQUEST;
     send_bytes(session, welcome, sizeof(welcome));
     return PROTO_ANSWERED;
@@ -169,7 +170,8 @@ static void accept_socks5(struct session *session)
 static bool refuse_socks5(struct session *session)
 {
     uint8_t reply[SOCKS5_REPLY_MAX];
-    const uint8_t no_method[] = {VERSION_5, SOCKS5_NONE_ACCEPTABLE}, no_login[] = {1, 1};
+    const uint8_t no_method[] = {SOCKS5_VERSION, SOCKS5_NONE_ACCEPTABLE},
+                  no_login[] = {SOCKS5_USERPASS_VERSION, 1};
     int code = session->socks5.reply != 0 ? session->socks5.reply
                                           : outcome_row(session->request.outcome)->socks_reply;
     switch (session->socks5.phase) {

@@ -3,6 +3,7 @@
 #include "session/refusal.h"
 #include "session/session.h"
 #include "wire/hello.h"
+#include "wire/tls_record.h"
 
 /*
  * Connections of clients that know no proxy. The kernel has redirected them here and knows where
@@ -15,8 +16,6 @@ enum {
     ORIGINAL_DST = 80, /* SO_ORIGINAL_DST and IP6T_SO_ORIGINAL_DST; netfilter's headers need others
                           that exclude the C library's */
     METHOD_MAX = 16,
-    TLS_HANDSHAKE = 22, /* the type of a record */
-    ACCESS_DENIED = 49, /* of an alert (RFC 8446 6.2) */
 };
 
 /* Who connects to the listener itself from an address that is not loopback: the kernel may have
@@ -60,7 +59,7 @@ enum language { LANGUAGE_UNCLEAR, LANGUAGE_TLS, LANGUAGE_HTTP, LANGUAGE_OTHER };
 static enum language guess(struct str bytes)
 {
     size_t len = 0;
-    if (bytes.len > 0 && (unsigned char)bytes.p[0] == TLS_HANDSHAKE)
+    if (bytes.len > 0 && (unsigned char)bytes.p[0] == RECORD_HANDSHAKE)
         return LANGUAGE_TLS;
     while (len < bytes.len && len < METHOD_MAX && bytes.p[len] >= 'A' && bytes.p[len] <= 'Z')
         len++;
@@ -81,12 +80,12 @@ static bool refuse_transparent(struct session *session)
 {
     const struct str bytes = buf_view(&session->client.in);
     const enum language language = guess(bytes);
-    uint8_t alert[7];
+    uint8_t alert[HELLO_ALERT_LEN];
     if (language == LANGUAGE_HTTP) {
         session->request.has_no_body = str_starts(bytes, STR("HEAD "));
         refusal_send_http(session, false);
     } else if (language == LANGUAGE_TLS && outcome_row(session->request.outcome)->policy) {
-        hello_alert(alert, ACCESS_DENIED);
+        hello_alert(alert, HELLO_ACCESS_DENIED);
         stream_send(&session->client, (struct str){(const char *)alert, sizeof(alert)});
     } else {
         session->resets = true;

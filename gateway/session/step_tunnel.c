@@ -58,13 +58,13 @@ static const char hello_malformed[] = "what begins like TLS is no TLS hello";
 /* The tunnel is open, so the client is told in the language that it has begun to speak. */
 static enum step end_tunnel(struct session *s, enum outcome outcome, const char *why, bool tls)
 {
-    uint8_t alert[7];
+    uint8_t alert[HELLO_ALERT_LEN];
     s->request.outcome = outcome;
     s->request.why = why;
     (void)report_refusal(s, 0);
     relay_end(&s->relay, &s->worker->room); /* what the server has said stands before the alert */
     if (tls) {
-        hello_alert(alert, 112);
+        hello_alert(alert, HELLO_UNRECOGNIZED_NAME);
         stream_send(&s->client, (struct str){(const char *)alert, sizeof(alert)});
     }
     end_upstream(s);

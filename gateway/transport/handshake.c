@@ -61,7 +61,8 @@ static void say(struct buf *out, const uint8_t *bytes, size_t len)
 
 static void greet(const struct handshake *handshake, struct buf *out)
 {
-    const uint8_t none[] = {5, 1, SOCKS5_NO_AUTH}, both[] = {5, 2, SOCKS5_NO_AUTH, SOCKS5_USERPASS};
+    const uint8_t none[] = {SOCKS5_VERSION, 1, SOCKS5_NO_AUTH};
+    const uint8_t both[] = {SOCKS5_VERSION, 2, SOCKS5_NO_AUTH, SOCKS5_USERPASS};
     if (handshake->upstream->has_credentials)
         say(out, both, sizeof(both));
     else
@@ -77,7 +78,7 @@ static void append_counted(struct buf *out, struct str text)
 
 static void log_in(const struct handshake *handshake, struct buf *out)
 {
-    const uint8_t version = 1;
+    const uint8_t version = SOCKS5_USERPASS_VERSION;
     say(out, &version, 1);
     append_counted(out, str_of(handshake->upstream->user));
     append_counted(out, str_of(handshake->upstream->password));
@@ -87,10 +88,10 @@ static void ask_socks5(const struct handshake *handshake, struct buf *out)
 {
     const struct target *target = handshake->target;
     const uint8_t port[] = {(uint8_t)(target->port >> 8), (uint8_t)target->port};
-    const uint8_t head[] = {5, SOCKS5_CONNECT, 0,
-                            !target->is_addr           ? 3
-                            : target->addr.family == 4 ? 1
-                                                       : 4};
+    const uint8_t head[] = {SOCKS5_VERSION, SOCKS5_CONNECT, 0,
+                            !target->is_addr           ? SOCKS5_DOMAIN
+                            : target->addr.family == 4 ? SOCKS5_IPV4
+                                                       : SOCKS5_IPV6};
     say(out, head, sizeof(head));
     if (target->is_addr)
         say(out, target->addr.bytes, target->addr.family == 4 ? 4 : 16);
@@ -107,7 +108,7 @@ static enum handshake_result wrong_socks5(struct handshake *handshake)
 static enum handshake_result read_method(struct handshake *handshake, struct buf *in,
                                          struct buf *out)
 {
-    if (in->len > 0 && buf_view(in).p[0] != 5)
+    if (in->len > 0 && buf_view(in).p[0] != SOCKS5_VERSION)
         return wrong_socks5(handshake);
     if (in->len < 2)
         return HANDSHAKE_MORE;
@@ -133,7 +134,7 @@ static enum handshake_result read_method(struct handshake *handshake, struct buf
 static enum handshake_result read_login(struct handshake *handshake, struct buf *in,
                                         struct buf *out)
 {
-    if (in->len > 0 && buf_view(in).p[0] != 1)
+    if (in->len > 0 && buf_view(in).p[0] != SOCKS5_USERPASS_VERSION)
         return wrong_socks5(handshake);
     if (in->len < 2)
         return HANDSHAKE_MORE;
@@ -167,7 +168,7 @@ static enum handshake_result refused(struct handshake *handshake, uint8_t code)
 static enum handshake_result read_reply(struct handshake *handshake, struct buf *in)
 {
     const struct str bytes = buf_view(in);
-    if (bytes.len > 0 && bytes.p[0] != 5)
+    if (bytes.len > 0 && bytes.p[0] != SOCKS5_VERSION)
         return wrong_socks5(handshake);
     if (bytes.len < 2)
         return HANDSHAKE_MORE;
@@ -176,9 +177,11 @@ static enum handshake_result read_reply(struct handshake *handshake, struct buf 
     if (bytes.len < 5)
         return HANDSHAKE_MORE;
     const uint8_t type = (uint8_t)bytes.p[3];
-    if (bytes.p[2] != 0 || (type != 1 && type != 3 && type != 4))
+    if (bytes.p[2] != 0 || (type != SOCKS5_IPV4 && type != SOCKS5_DOMAIN && type != SOCKS5_IPV6))
         return wrong_socks5(handshake);
-    const size_t bound = type == 1 ? 4 : type == 4 ? 16 : 1 + (size_t)(uint8_t)bytes.p[4];
+    const size_t bound = type == SOCKS5_IPV4   ? 4
+                         : type == SOCKS5_IPV6 ? 16
+                                               : 1 + (size_t)(uint8_t)bytes.p[4];
     if (bytes.len < 4 + bound + 2)
         return HANDSHAKE_MORE;
     buf_take(in, 4 + bound + 2);

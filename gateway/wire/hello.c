@@ -1,14 +1,10 @@
 #include "wire/hello.h"
 
+#include "wire/tls_record.h"
+
 enum {
-    RECORD_HEADER = 5,
-    RECORD_MAX = 1 << 14, /* RFC 8446 5.1 */
-    RECORD_CHANGE_CIPHER_SPEC = 20,
-    RECORD_HANDSHAKE = 22,
-    RECORD_HEARTBEAT = 24,
     VERSION_MAJOR = 3, /* of SSL 3.0 up to TLS 1.3 */
     MESSAGE_HEADER = 4,
-    MESSAGE_CLIENT_HELLO = 1,
     SSL2_CLIENT_HELLO = 1,
     EXTENSION_SERVER_NAME = 0,
     EXTENSION_EARLY_DATA = 42,
@@ -116,7 +112,7 @@ static __attribute__((noinline)) bool read_split_hello(struct str bytes, size_t 
     char joined[HELLO_MAX];
     size_t at = 0, len = 0;
     while (len < message) {
-        size_t size = (size_t)byte_at(bytes, at + 3) << 8 | byte_at(bytes, at + 4);
+        size_t size = record_len(bytes, at);
         memcpy(joined + len, bytes.p + at + RECORD_HEADER, size);
         at += RECORD_HEADER + size;
         len += size;
@@ -126,8 +122,7 @@ static __attribute__((noinline)) bool read_split_hello(struct str bytes, size_t 
 
 static bool read_whole_hello(struct str bytes, size_t message, struct hello *out)
 {
-    size_t first = (size_t)byte_at(bytes, 3) << 8 | byte_at(bytes, 4);
-    if (first < message)
+    if (record_len(bytes, 0) < message)
         return read_split_hello(bytes, message, out);
     struct str body = {bytes.p + RECORD_HEADER + MESSAGE_HEADER, message - MESSAGE_HEADER};
     return read_client_hello(body, out);
@@ -165,7 +160,7 @@ static uint8_t message_byte(struct str bytes, size_t index)
 {
     size_t at = 0;
     for (;;) {
-        size_t size = (size_t)byte_at(bytes, at + 3) << 8 | byte_at(bytes, at + 4);
+        size_t size = record_len(bytes, at);
         if (index < size)
             return byte_at(bytes, at + RECORD_HEADER + index);
         index -= size;
@@ -191,7 +186,7 @@ static enum hello_result check_record(struct str bytes, const struct hello_scan 
         return HELLO_BAD;
     if (record.len < RECORD_HEADER)
         return HELLO_MORE;
-    *size = (size_t)byte_at(record, 3) << 8 | byte_at(record, 4);
+    *size = record_len(record, 0);
     if (*size == 0 || *size > RECORD_MAX)
         return HELLO_BAD;
     size_t carried = record.len - RECORD_HEADER < *size ? record.len - RECORD_HEADER : *size;
@@ -229,9 +224,9 @@ enum hello_result hello_parse(struct str bytes, struct hello_scan *scan, struct 
     return result == HELLO_MORE && bytes.len == HELLO_MAX ? HELLO_BAD : result;
 }
 
-void hello_alert(uint8_t out[7], uint8_t description)
+void hello_alert(uint8_t out[HELLO_ALERT_LEN], enum hello_alert description)
 {
-    static const uint8_t fatal[] = {21, 3, 3, 0, 2, 2};
+    static const uint8_t fatal[] = {RECORD_ALERT, 3, 3, 0, 2, 2};
     memcpy(out, fatal, sizeof(fatal));
-    out[sizeof(fatal)] = description;
+    out[sizeof(fatal)] = (uint8_t)description;
 }

@@ -40,7 +40,12 @@ struct hello_scan {
  * it is needed. `out` is set when the result is HELLO_PARSED. */
 enum hello_result hello_parse(struct str bytes, struct hello_scan *scan, struct hello *out);
 
-/* A fatal access_denied (49) or unrecognized_name (112) alert record, 7 bytes. */
-void hello_alert(uint8_t out[7], uint8_t description);
+/* A record of one fatal alert. */
+enum hello_alert {
+    HELLO_ACCESS_DENIED = 49,      /* RFC 8446 6.2 */
+    HELLO_UNRECOGNIZED_NAME = 112, /* RFC 6066 9 */
+};
+enum { HELLO_ALERT_LEN = 7 };
+void hello_alert(uint8_t out[HELLO_ALERT_LEN], enum hello_alert description);
 
 #endif

@@ -1,13 +1,8 @@
 #include "wire/hello_watch.h"
 
+#include "wire/tls_record.h"
+
 enum {
-    RECORD_HEADER = 5,
-    RECORD_CHANGE_CIPHER_SPEC = 20,
-    RECORD_ALERT = 21,
-    RECORD_HANDSHAKE = 22,
-    RECORD_APPLICATION_DATA = 23,
-    RECORD_MAX = 1 << 14,
-    MESSAGE_CLIENT_HELLO = 1,
     HELLO_LENGTH_MAX = 0x2ffff, /* what its vectors can hold, rounded up */
     /* Servers that pass over rejected early data take a few records' worth of it. */
     PASSED_MAX = 1 << 20,
@@ -39,7 +34,7 @@ static enum hello_watch_result check_handshake(struct hello_watch *watch, struct
                                                size_t *pass, struct hello *second)
 {
     enum { TYPE_AT = RECORD_HEADER, LENGTH_AT, TOLD_BY = 2 };
-    size_t size = (size_t)(uint8_t)bytes.p[3] << 8 | (uint8_t)bytes.p[4];
+    size_t size = record_len(bytes, 0);
     if (bytes.len > TYPE_AT && bytes.p[TYPE_AT] != MESSAGE_CLIENT_HELLO)
         return HELLO_WATCH_OVER;
     if (size >= TOLD_BY && bytes.len <= LENGTH_AT)
@@ -97,6 +92,6 @@ enum hello_watch_result hello_watch_feed(struct hello_watch *watch, struct str b
             return type == RECORD_APPLICATION_DATA ? HELLO_WATCH_OVER : HELLO_WATCH_BAD;
         if (record.len < RECORD_HEADER)
             return HELLO_WATCH_MORE;
-        watch->left = RECORD_HEADER + ((size_t)(uint8_t)record.p[3] << 8 | (uint8_t)record.p[4]);
+        watch->left = RECORD_HEADER + record_len(record, 0);
     }
 }

@@ -88,20 +88,16 @@ static uint16_t read_u16(const char *p)
 }
 
 /* source address, destination address, source port, destination port */
-static bool read_v2_source(struct str rest, sa_family_t family, struct proxy_header *out)
+static bool read_v2_source(struct str rest, bool is_v6, struct proxy_header *out)
 {
-    struct sockaddr_in v4 = {.sin_family = AF_INET};
-    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
-    size_t size = family == AF_INET ? sizeof(v4.sin_addr) : sizeof(v6.sin6_addr);
-    uint16_t unused;
+    const uint8_t *addr = (const uint8_t *)rest.p;
+    const size_t size = is_v6 ? 16 : 4;
     if (rest.len < 2 * size + 2 * sizeof(uint16_t))
         return false;
-    memcpy(family == AF_INET ? (void *)&v4.sin_addr : (void *)&v6.sin6_addr, rest.p, size);
     out->has_source = true;
+    out->source = is_v6 ? addr_of_v6(addr) : addr_of_v4(addr);
     out->source_port = read_u16(rest.p + 2 * size);
-    return addr_from_sockaddr(family == AF_INET ? (const struct sockaddr *)&v4
-                                                : (const struct sockaddr *)&v6,
-                              &out->source, &unused);
+    return true;
 }
 
 /* Datagrams and Unix sockets do not come this way, and taking them for "no source" would identify
@@ -112,7 +108,7 @@ static bool read_v2(uint8_t command, uint8_t family, struct str rest, struct pro
         return true;
     if (family != V2_TCP4 && family != V2_TCP6)
         return false;
-    return read_v2_source(rest, family == V2_TCP4 ? AF_INET : AF_INET6, out);
+    return read_v2_source(rest, family == V2_TCP6, out);
 }
 
 static enum proxy_header_result parse_v2(struct str bytes, struct proxy_header *out, size_t *used)

@@ -2,14 +2,6 @@
 
 #include <arpa/inet.h>
 
-enum {
-    VERSION = 5,
-    USERPASS_VERSION = 1, /* of the sub-negotiation, RFC 1929 2 */
-    TYPE_IPV4 = 1,
-    TYPE_DOMAIN = 3,
-    TYPE_IPV6 = 4,
-};
-
 const uint8_t socks4_refusal[8] = {0, 0x5b};
 
 static uint8_t byte_at(struct str bytes, size_t at)
@@ -20,7 +12,7 @@ static uint8_t byte_at(struct str bytes, size_t at)
 enum socks5_result socks5_parse_greeting(struct str bytes, struct socks5_greeting *out,
                                          size_t *used)
 {
-    if (bytes.len >= 1 && byte_at(bytes, 0) != VERSION)
+    if (bytes.len >= 1 && byte_at(bytes, 0) != SOCKS5_VERSION)
         return SOCKS5_BAD;
     if (bytes.len < 2 || bytes.len < 2u + byte_at(bytes, 1))
         return SOCKS5_MORE;
@@ -47,7 +39,7 @@ enum socks5_result socks5_parse_userpass(struct str bytes, struct str *user, str
                                          size_t *used)
 {
     size_t at = 1;
-    if (bytes.len >= 1 && byte_at(bytes, 0) != USERPASS_VERSION)
+    if (bytes.len >= 1 && byte_at(bytes, 0) != SOCKS5_USERPASS_VERSION)
         return SOCKS5_BAD;
     if (!take_counted(bytes, &at, user) || !take_counted(bytes, &at, password))
         return SOCKS5_MORE;
@@ -57,17 +49,10 @@ enum socks5_result socks5_parse_userpass(struct str bytes, struct str *user, str
 
 static void read_address(struct socks5_request *out, struct str bytes)
 {
-    struct sockaddr_in v4 = {.sin_family = AF_INET};
-    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
-    uint16_t unused;
-    out->target = (struct target){.is_addr = true, .port = out->port};
-    if (bytes.len == sizeof(v4.sin_addr)) {
-        memcpy(&v4.sin_addr, bytes.p, sizeof(v4.sin_addr));
-        addr_from_sockaddr((const struct sockaddr *)&v4, &out->target.addr, &unused);
-    } else {
-        memcpy(&v6.sin6_addr, bytes.p, sizeof(v6.sin6_addr));
-        addr_from_sockaddr((const struct sockaddr *)&v6, &out->target.addr, &unused);
-    }
+    const uint8_t *addr = (const uint8_t *)bytes.p;
+    out->target = (struct target){.is_addr = true,
+                                  .port = out->port,
+                                  .addr = bytes.len == 4 ? addr_of_v4(addr) : addr_of_v6(addr)};
     out->target_is_valid = out->port != 0;
     out->why = out->target_is_valid ? NULL : "the port is 0";
 }
@@ -77,11 +62,11 @@ static size_t address_size(struct str bytes)
 {
     enum { TYPE_AT = 3, DOMAIN_AT = 4 };
     switch (byte_at(bytes, TYPE_AT)) {
-    case TYPE_IPV4:
+    case SOCKS5_IPV4:
         return 4;
-    case TYPE_IPV6:
+    case SOCKS5_IPV6:
         return 16;
-    case TYPE_DOMAIN:
+    case SOCKS5_DOMAIN:
         return bytes.len > DOMAIN_AT ? 1u + byte_at(bytes, DOMAIN_AT) : 0;
     default:
         return SIZE_MAX;
@@ -91,7 +76,7 @@ static size_t address_size(struct str bytes)
 enum socks5_result socks5_parse_request(struct str bytes, struct socks5_request *out, size_t *used)
 {
     enum { COMMAND_AT = 1, RESERVED_AT = 2, TYPE_AT = 3, ADDRESS_AT = 4, PORT_LEN = 2 };
-    if (bytes.len >= 1 && byte_at(bytes, 0) != VERSION)
+    if (bytes.len >= 1 && byte_at(bytes, 0) != SOCKS5_VERSION)
         return SOCKS5_BAD;
     if (bytes.len > RESERVED_AT && byte_at(bytes, RESERVED_AT) != 0)
         return SOCKS5_BAD;
@@ -109,7 +94,7 @@ enum socks5_result socks5_parse_request(struct str bytes, struct socks5_request 
     out->type_is_known = true;
     out->port = (uint16_t)(byte_at(bytes, *used - 2) << 8 | byte_at(bytes, *used - 1));
     struct str address = {bytes.p + ADDRESS_AT, size};
-    if (byte_at(bytes, TYPE_AT) == TYPE_DOMAIN) {
+    if (byte_at(bytes, TYPE_AT) == SOCKS5_DOMAIN) {
         out->host = str_from(address, 1);
         out->target_is_valid = target_parse_host(&out->target, out->host, out->port, &out->why);
     } else {
@@ -125,10 +110,10 @@ size_t socks5_reply(uint8_t out[SOCKS5_REPLY_MAX], uint8_t code, const struct ad
     const struct addr *addr = bound != NULL ? bound : &none;
     size_t size = addr->family == 4 ? 4 : 16;
     uint16_t wire_port = htons(bound != NULL ? port : 0);
-    out[0] = VERSION;
+    out[0] = SOCKS5_VERSION;
     out[1] = code;
     out[2] = 0;
-    out[3] = addr->family == 4 ? TYPE_IPV4 : TYPE_IPV6;
+    out[3] = addr->family == 4 ? SOCKS5_IPV4 : SOCKS5_IPV6;
     memcpy(out + 4, addr->bytes, size);
     memcpy(out + 4 + size, &wire_port, sizeof(wire_port));
     return 4 + size + sizeof(wire_port);

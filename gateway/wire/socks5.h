@@ -11,7 +11,9 @@
 #include "srt/str.h"
 
 enum socks5_result { SOCKS5_PARSED, SOCKS5_MORE, SOCKS5_BAD };
+enum { SOCKS5_VERSION = 5, SOCKS5_USERPASS_VERSION = 1 /* RFC 1929 2 */ };
 enum { SOCKS5_NO_AUTH = 0x00, SOCKS5_USERPASS = 0x02, SOCKS5_NONE_ACCEPTABLE = 0xFF };
+enum { SOCKS5_IPV4 = 1, SOCKS5_DOMAIN = 3, SOCKS5_IPV6 = 4 }; /* kinds of addresses */
 enum { SOCKS5_CONNECT = 1, SOCKS5_BIND = 2, SOCKS5_UDP_ASSOCIATE = 3 };
 
 struct socks5_greeting {

@@ -464,7 +464,7 @@ static void test_the_alert(void **state)
 {
     (void)state;
     uint8_t out[7];
-    hello_alert(out, 112);
+    hello_alert(out, HELLO_UNRECOGNIZED_NAME);
     assert_memory_equal(out, "\x15\x03\x03\x00\x02\x02\x70", 7);
 }
 
