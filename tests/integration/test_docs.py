@@ -37,6 +37,31 @@ class Docs(LaunchCase):
                     with self.subTest(document=document, link=link):
                         self.assertTrue(os.path.exists(os.path.join(ROOT, os.path.dirname(document), link)))
 
+    @staticmethod
+    def anchors(text):
+        """The names that headings get: lower case, spaces as dashes, without punctuation."""
+        headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text, flags=re.S | re.M), re.M)
+        return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+    def test_links_lead_to_headings_that_are_there(self):
+        followed = 0
+        for document in self.documents():
+            for link, anchor in re.findall(r"\]\(([^)#:]*)#([^)]*)\)", self.read(document)):
+                with self.subTest(document=document, link=f"{link}#{anchor}"):
+                    target = os.path.join(os.path.dirname(document), link) if link else document
+                    self.assertIn(anchor, self.anchors(self.read(target)))
+                    followed += 1
+        self.assertGreater(followed, 30)
+
+    def test_no_page_is_further_than_two_clicks_from_the_readme(self):
+        def linked(document):
+            folder = os.path.dirname(document)
+            return {os.path.normpath(os.path.join(folder, link)) for link in re.findall(r"\]\(([^)#:]+\.md)", self.read(document))}
+
+        first = linked("README.md")
+        second = set().union(*(linked(document) for document in first))
+        self.assertLessEqual(set(self.documents()), {"README.md"} | first | second)
+
     def test_configurations_in_documents_are_valid(self):
         """Every ```ini block that has a [policy] and is not marked otherwise passes `check`."""
         checked = 0
@@ -88,6 +113,14 @@ class Docs(LaunchCase):
                 defaults = [row[2].strip().strip("`") for row in rows if f"`{key}`" in row[1]]
                 self.assertEqual(defaults, ["" if default == "-" else default])
         self.assertGreater(len(options.splitlines()), 60)
+
+    def test_every_option_of_the_launcher_is_documented(self):
+        pages = self.read("docs", "launcher.md") + self.read("docs", "violations.md")
+        options = re.findall(r"^  .{4}(--[a-z-]+)", self.launch("--help", status=0).out, re.M)
+        self.assertGreater(len(options), 12)
+        for option in options:
+            with self.subTest(option=option):
+                self.assertTrue(option in pages)
 
     def test_every_file_of_the_large_folders_has_its_place(self):
         page = self.read("docs", "architecture.md")
