@@ -48,7 +48,9 @@ static enum proto_result read_greeting(struct session *session)
     size_t used;
     if (bytes.len > 0 && (uint8_t)bytes.p[0] == SOCKS4_VERSION) {
         session->socks5.phase = SOCKS5_OLD;
-        return malformed(session, "SOCKS4 is not spoken here, use SOCKS5");
+        session_begin_request(session, FRONT_SOCKS5);
+        return session_refuse_request(session, OUTCOME_UNSUPPORTED, 0,
+                                      "SOCKS4 is not spoken here, use SOCKS5");
     }
     switch (socks5_parse_greeting(bytes, &greeting, &used)) {
     case SOCKS5_MORE:
