@@ -143,7 +143,7 @@ class Audit(AuditCase):
         self.assert_refused(answers[-1], 503, "audit-failure")
         self.assertLessEqual(len(self.good.requests), 1)
         self.assertEqual(gw.socks_code("good.test", self.good.port), 1)
-        self.assertRegex(gw.stderr(), "No space left|ENOSPC|/dev/full")
+        gw.wait_for_stderr(lambda line: "No space left" in line or "/dev/full" in line)
 
     def test_L05_or_goes_on_and_says_so_where_it_is_not(self):
         self.good = self.origin("good.test")
