@@ -83,7 +83,7 @@ struct http_request {
 
 struct http_response {
     size_t size;
-    int status; /* 100-599 */
+    int status; /* 100-999 */
     int minor;
     struct str reason;
     enum http_body body; /* for the method and status given */

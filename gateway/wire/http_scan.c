@@ -88,8 +88,9 @@ static bool check_status_line(struct str line, struct http_fault *fault)
     for (size_t i = STATUS_AT; i < STATUS_END; i++)
         if (!is_digit(line.p[i]))
             return malformed(fault, "the status is not three digits");
-    if (line.p[STATUS_AT] < '1' || line.p[STATUS_AT] > '5')
-        return malformed(fault, "the status is not between 100 and 599");
+    /* From 600 on they mean nothing anywhere, and are sent all the same (RFC 9110 15). */
+    if (line.p[STATUS_AT] < '1')
+        return malformed(fault, "the status is less than 100");
     /* The space before an absent reason is often forgotten; nothing else can be meant. */
     if (line.len > STATUS_END && line.p[STATUS_END] != ' ')
         return malformed(fault, "the status is not three digits");

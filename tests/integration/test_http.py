@@ -582,6 +582,13 @@ class Responses(HttpCase):
         decision = self.gw.decision("good.test")
         self.assertEqual((decision["verdict"], decision["reason"]), ("allow", None))
 
+    def test_a_status_that_means_nothing_is_the_origins(self):
+        """Some sites answer 999 to programs; a client takes that for a 5xx (RFC 9110 15)."""
+        self.lab(b"HTTP/1.1 999 Request denied\r\nContent-Length: 4\r\n\r\nmine")
+        for _ in range(2):
+            response = self.gw.get(self.url + "/")
+            self.assertEqual((response.status, response.phrase, response.body), (999, "Request denied", b"mine"))
+
     def test_P23_a_redirect_is_passed_on_and_its_target_judged_anew(self):
         self.lab(reply(302, headers=[("Location", "http://127.0.0.9/")]))
         with self.gw.client() as client:
