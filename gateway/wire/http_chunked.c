@@ -19,7 +19,7 @@ enum chunked_state {
 };
 
 enum {
-    MAX_DIGITS = 16, /* what a uint64_t holds */
+    MAX_DIGITS = 16,
     MAX_SIZE_LINE = 256,
     MAX_TRAILERS = 8 << 10,
 };
@@ -46,7 +46,8 @@ static enum chunked_state on_size(struct chunked *chunked, char c)
          * (RFC 9110 5.6.3) here is to be read differently by somebody else. */
         return c == ';' ? CHUNKED_EXTENSION : c == '\r' ? CHUNKED_SIZE_END : CHUNKED_BROKEN;
     }
-    if (chunked->digits == MAX_DIGITS)
+    /* Who keeps sizes in a signed number would take a larger one for a negative. */
+    if (chunked->digits == MAX_DIGITS || chunked->left > INT64_MAX >> 4)
         return CHUNKED_BROKEN;
     chunked->digits++;
     chunked->left = chunked->left << 4 | (unsigned)value;

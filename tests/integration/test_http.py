@@ -146,6 +146,7 @@ class Requests(HttpCase):
         self.lab()
         for chunks in ("3\nabc\n0\n\n", "0x3\r\nabc\r\n0\r\n\r\n", "+3\r\nabc\r\n0\r\n\r\n", "-1\r\nabc\r\n0\r\n\r\n",
                        "00000000000000003\r\nabc\r\n0\r\n\r\n", "10000000000000003\r\nabc\r\n0\r\n\r\n",
+                       "ffffffffffffffff\r\nabc\r\n0\r\n\r\n", "8000000000000003\r\nabc\r\n0\r\n\r\n",
                        " 3\r\nabc\r\n0\r\n\r\n", "3;a\n=b\r\nabc\r\n0\r\n\r\n", "3\r\nabc0\r\n\r\n",
                        "3\r\nabcX\r\n0\r\n\r\n", "\r\n3\r\nabc\r\n0\r\n\r\n", "3\r\nabc\r\nz\r\n\r\n",
                        "3;\x00\r\nabc\r\n0\r\n\r\n"):
