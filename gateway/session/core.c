@@ -5,6 +5,7 @@
 #include "session/errand.h"
 #include "session/session.h"
 #include "srt/must.h"
+#include "transport/foreign.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -183,7 +184,7 @@ bool worker_answers_last(const struct worker *worker)
 
 void worker_check_drained(struct worker *worker)
 {
-    if (worker->empty != NULL && LIST_EMPTY(&worker->sessions))
+    if (worker->empty != NULL && LIST_EMPTY(&worker->sessions) && worker->visits == 0)
         answer_errand(&worker->empty);
     const struct worker_counters *counters = &worker->counters;
     if (worker->drain == NULL || counters->tunnels != counters->tunnels_closed ||
@@ -362,12 +363,12 @@ void worker_end(struct worker *worker)
     reach_destroy(worker->reach);
     filter_waits_end(&worker->filter_waits);
     grants_free(&worker->grants);
+    foreign_settle(); /* what posts here, although it has been delivered already */
     mailbox_end(&worker->mailbox);
     name_service_leave(worker->names);
     bury_names(worker);
     tenure_leave(worker->tenure);
     tickets_destroy(worker->tickets);
-    alarm_end(&worker->alarm);
     ev_prepare_stop(worker->loop, &worker->handing_over);
     ev_timer_stop(worker->loop, &worker->accept_pause);
     ev_timer_stop(worker->loop, &worker->burial);

@@ -9,7 +9,6 @@
 
 #include "filters/grants.h"
 #include "record/json.h"
-#include "session/alarm.h"
 #include "session/filtering.h"
 #include "session/mailbox.h"
 #include "session/request.h"
@@ -26,6 +25,7 @@
 
 struct proto;
 struct session;
+struct visit;
 struct errand;
 struct stand_ins;
 struct budget;
@@ -83,6 +83,7 @@ struct door {
     char *name;                /* the [listen] section; NULL for a sandbox's */
     const struct proto *proto; /* that is spoken here and nothing else; NULL: it is found out */
     ev_io readable;
+    struct visit *visit; /* is under way, and then it is not watched; or NULL */
     unsigned sessions; /* and connections that linger */
     unsigned vain;     /* times that it was said to be readable and was not, in a row */
     bool closed;
@@ -101,6 +102,8 @@ void door_unlinger(void *door);
 /* A launcher has made the listener useless. Who connects there is refused by the kernel, and
  * everybody else is served. */
 void door_shut(struct door *door, const char *why);
+/* Where nothing is in the way. */
+void door_watch(struct door *door);
 /* Accepting begins again after descriptors had run out. */
 void doors_resume(struct worker *worker);
 
@@ -165,6 +168,7 @@ struct worker {
     struct listener **prepared_listeners;
 
     LIST_HEAD(, door) doors;
+    unsigned visits; /* of theirs that are under way */
     LIST_HEAD(, sandbox) sandboxes;
     LIST_HEAD(, session) sessions;
     struct slab session_room, http_room, attempt_room, connector_room; /* what they are made of */
@@ -180,7 +184,6 @@ struct worker {
     struct reach *reach;
     ev_timer accept_pause;
     double accept_pause_s;
-    struct alarm alarm; /* while it accepts at a launcher's listener */
 
     /* Free between two calls; too big for the stack of every call or for every session. */
     struct relay_room room;

@@ -1,6 +1,7 @@
 /*
  * DNS over UDP at a sandbox's resolver: a datagram in, an answer out, from the address that was
- * asked. Nothing waits and nothing is kept; what the kernel does not take is asked for again.
+ * asked. It is sent by a visit, and meanwhile nothing is read; nothing is kept, and what the kernel
+ * does not take is asked for again.
  *
  * Thread: the worker's.
  */

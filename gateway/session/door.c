@@ -2,21 +2,19 @@
 
 #include "record/log.h"
 #include "session/datagrams.h"
+#include "session/visit.h"
 #include "srt/cleanup.h"
 #include "srt/must.h"
 #include "transport/foreign.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 enum {
-    ACCEPT_TURN = 16,      /* connections before others get their turn */
     OVERFLOW = 256,        /* beyond max-connections so many are told so; more are closed at once */
     SANDBOX_OVERFLOW = 16, /* the same beyond max-sandbox-connections */
     QUEUED_BEHIND = 2,     /* so many others: long enough to have sent something */
@@ -45,74 +43,40 @@ static void pause_accepting(struct worker *worker, int error)
         log_line("cannot accept connections: %s; accepting pauses", strerror(error));
 }
 
+void door_watch(struct door *door)
+{
+    struct worker *worker = door->worker;
+    if (door->listener != NULL && !door->shut && door->visit == NULL &&
+        !ev_is_active(&worker->accept_pause))
+        ev_io_start(worker->loop, &door->readable);
+}
+
 void doors_resume(struct worker *worker)
 {
     struct door *door;
     LIST_FOREACH(door, &worker->doors, link)
-        if (door->listener != NULL && !door->shut)
-            ev_io_start(worker->loop, &door->readable);
+        door_watch(door);
+}
+
+static void shut_there(struct visit *visit)
+{
+    (void)shutdown(listener_fd(visit->listener), SHUT_RDWR);
 }
 
 void door_shut(struct door *door, const char *why)
 {
     struct worker *worker = door->worker;
+    if (door->shut || door->listener == NULL)
+        return;
     ev_io_stop(worker->loop, &door->readable);
     door->shut = true;
-    (void)shutdown(listener_fd(door->listener), SHUT_RDWR);
+    if (door->sandbox != NULL)
+        visit_begin_alone(visit_create(door, shut_there));
+    else
+        (void)shutdown(listener_fd(door->listener), SHUT_RDWR);
     if (workers_may_complain(worker->team, ev_now(worker->loop)))
         log_line("nothing is accepted from a listener of %s any more: %s",
                  door->sandbox != NULL ? door->sandbox->name : door->name, why);
-}
-
-/* A launcher shares its listener with us, and with it the flag that keeps accept4() from waiting;
- * it may also have taken the connection itself. An honest one that cleared the flag is forgiven.
- * False: we could be made to wait. */
-static bool begin_accepting(struct door *door)
-{
-    if (door->sandbox == NULL)
-        return true;
-    const int listener = listener_fd(door->listener), flags = fcntl(listener, F_GETFL);
-    if (flags >= 0 && (flags & O_NONBLOCK) == 0)
-        (void)fcntl(listener, F_SETFL, flags | O_NONBLOCK);
-    return alarm_set(&door->worker->alarm);
-}
-
-static void end_accepting(struct door *door)
-{
-    if (door->sandbox != NULL)
-        alarm_clear(&door->worker->alarm);
-}
-
-/* False: no more for now. */
-static bool after_failure(struct door *door, int error)
-{
-    switch (error) {
-    case EAGAIN:
-        return false;
-    case EINTR:
-        if (door->sandbox != NULL)
-            door_shut(door, "its launcher makes us wait there");
-        return door->sandbox == NULL;
-    case EINVAL:
-    case EBADF:
-    case ENOTSOCK:
-        door_shut(door, "it does not listen");
-        return false;
-    /* About one connection that went before it was accepted (accept(2)). */
-    case ECONNABORTED:
-    case ENETDOWN:
-    case EPROTO:
-    case ENOPROTOOPT:
-    case EHOSTDOWN:
-    case ENONET:
-    case EHOSTUNREACH:
-    case EOPNOTSUPP:
-    case ENETUNREACH:
-        return true;
-    default:
-        pause_accepting(door->worker, error);
-        return false;
-    }
 }
 
 static unsigned connections_of(const struct sandbox *sandbox)
@@ -148,53 +112,86 @@ static enum outcome capacity_for(const struct door *door, bool *at_once)
     return capacity_now(door, at_once);
 }
 
-/* accept4() makes a whole socket before it finds that there is nobody to give it to: ten times as
- * dear as to ask. */
-static bool somebody_waits(const struct door *door)
-{
-    struct pollfd listener = {.fd = listener_fd(door->listener), .events = POLLIN};
-    return poll(&listener, 1, 0) != 0;
-}
-
-/* False: no more for now. */
-static bool accept_one(struct door *door, bool has_queued)
+static void let_in(struct door *door, const struct guest *guest, bool has_queued)
 {
     struct worker *worker = door->worker;
-    struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
-    socklen_t len = sizeof(peer);
-    const int fd = accept4(listener_fd(door->listener), (struct sockaddr *)&peer, &len,
-                           SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0)
-        return after_failure(door, errno);
     if (door->sandbox != NULL)
-        stream_unlinger(fd);
-    if (door->sandbox != NULL && peer.ss_family == AF_UNIX &&
-        !foreign_accepted(fd, worker->room.scratch, RELAY_CHUNK)) {
+        stream_unlinger(guest->fd);
+    if (door->sandbox != NULL && guest->peer.ss_family == AF_UNIX &&
+        !foreign_accepted(guest->fd, worker->room.scratch, RELAY_CHUNK)) {
         door_shut(door, "its clients can pass descriptors there");
-        return false;
+        return;
     }
     worker->accept_pause_s = 0;
     bool at_once;
     const enum outcome capacity = capacity_for(door, &at_once);
     if (at_once)
-        close(fd);
+        close(guest->fd);
     else
-        session_create(door, fd, (const struct sockaddr *)&peer, capacity, has_queued);
-    return true;
+        session_create(door, guest->fd, (const struct sockaddr *)&guest->peer, capacity,
+                       has_queued);
+}
+
+static void let_all_in(struct door *door, struct guests *guests)
+{
+    for (size_t i = 0; i < guests->count; i++)
+        let_in(door, &guests->list[i], i >= QUEUED_BEHIND);
+    guests->count = 0;
+    if (guests->error == EINVAL || guests->error == EBADF || guests->error == ENOTSOCK)
+        door_shut(door, "it does not listen");
+    else if (guests->error != 0)
+        pause_accepting(door->worker, guests->error);
 }
 
 static void on_connections(struct ev_loop *loop, ev_io *io, int revents)
 {
     (void)loop, (void)revents;
     struct door *door = io->data;
-    if (!begin_accepting(door)) {
-        pause_accepting(door->worker, ENOMEM);
-        return;
-    }
-    for (int turn = 0; turn < ACCEPT_TURN && somebody_waits(door); turn++)
-        if (!accept_one(door, turn >= QUEUED_BEHIND))
-            break;
-    end_accepting(door);
+    struct guests guests;
+    guests_accept(&guests, listener_fd(door->listener));
+    let_all_in(door, &guests);
+}
+
+/* ---- a launcher's, which it has, too ---- */
+
+/* One that cleared the flag is forgiven; what waits for want of it holds up its own sandbox. */
+static void accept_there(struct visit *visit)
+{
+    (void)listener_unblock(visit->listener);
+    guests_accept(visit->guests, listener_fd(visit->listener));
+}
+
+static void on_accepted_there(struct visit *visit)
+{
+    let_all_in(visit->door, visit->guests);
+}
+
+static void on_foreign_connections(struct ev_loop *loop, ev_io *io, int revents)
+{
+    (void)loop, (void)revents;
+    struct visit *visit = visit_create(io->data, accept_there);
+    visit->guests = must(calloc(1, sizeof(*visit->guests)));
+    visit->back = on_accepted_there;
+    visit_begin(visit);
+}
+
+static void tune_there(struct visit *visit)
+{
+    visit->failed = !listener_unblock(visit->listener) || !listener_tune(visit->listener);
+}
+
+static void on_tuned_there(struct visit *visit)
+{
+    if (visit->failed)
+        door_shut(visit->door, "it cannot be used");
+}
+
+/* It is watched from then on. */
+static void tune_foreign(struct door *door)
+{
+    struct visit *visit = visit_create(door, tune_there);
+    visit->back = on_tuned_there;
+    visit_begin(visit);
 }
 
 /* A listener is shared: with other workers, a launcher, a process that takes our place. While
@@ -224,6 +221,16 @@ static const struct proto *proto_at(const struct listener *listener)
     return NULL;
 }
 
+typedef void door_reaction(struct ev_loop *loop, ev_io *io, int revents);
+
+static door_reaction *reaction_at(const struct door *door)
+{
+    if (door->sandbox == NULL)
+        return on_connections;
+    return listener_kind(door->listener) == LISTENER_DNS_UDP ? on_datagrams
+                                                             : on_foreign_connections;
+}
+
 struct door *door_open(struct worker *worker, struct listener *listener, struct sandbox *sandbox)
 {
     struct door *door = must(calloc(1, sizeof(*door)));
@@ -231,18 +238,17 @@ struct door *door_open(struct worker *worker, struct listener *listener, struct 
     door->listener = listener;
     door->sandbox = sandbox;
     door->proto = proto_at(listener);
-    stream_tune(listener_fd(listener)); /* what is accepted from it inherits that (tcp(7)) */
-    if (addr_is_loopback(&listener_bound(listener)->addr))
-        stream_unpace(listener_fd(listener));
-    stream_refuse_descriptors(listener_fd(listener));
     door->gate = make_gate(listener);
-    ev_io_init(&door->readable,
-               listener_kind(listener) == LISTENER_DNS_UDP ? on_datagrams : on_connections,
+    ev_io_init(&door->readable, reaction_at(door),
                door->gate >= 0 ? door->gate : listener_fd(listener), EV_READ);
     door->readable.data = door;
     LIST_INSERT_HEAD(&worker->doors, door, link);
-    if (!ev_is_active(&worker->accept_pause))
-        ev_io_start(worker->loop, &door->readable);
+    if (sandbox != NULL) {
+        tune_foreign(door);
+    } else {
+        (void)listener_tune(listener);
+        door_watch(door);
+    }
     return door;
 }
 
@@ -268,6 +274,8 @@ void door_close(struct door *door)
 {
     assert(!door->closed);
     door_retire(door);
+    if (door->visit != NULL)
+        visit_forget(door->visit);
     LIST_REMOVE(door, link);
     door->config = NULL;
     door->closed = true;

@@ -201,51 +201,67 @@ static bool can_accept(int fd, struct srt_err *err)
     return why == NULL;
 }
 
-/* Answers have to come from where the question went. That need not be an address of the machine's
- * (IPV6_FREEBIND; IPv4 does not ask). */
+/* False with `err`. */
 static bool can_receive(int fd, struct srt_err *err)
 {
-    enum { IP_V6_FREEBIND = 78 }; /* <linux/in6.h> excludes <netinet/in.h> */
-    const int domain = option_of(fd, SO_DOMAIN), on = 1;
-    if (option_of(fd, SO_TYPE) != SOCK_DGRAM || option_of(fd, SO_PROTOCOL) != IPPROTO_UDP ||
-        (domain != AF_INET && domain != AF_INET6)) {
-        srt_err_set(err, "the descriptor is not a UDP socket");
-        return false;
-    }
-    const bool told = domain == AF_INET
-                          ? setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &on, sizeof(on)) == 0
-                          : setsockopt(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, &on, sizeof(on)) == 0 &&
-                                setsockopt(fd, IPPROTO_IPV6, IP_V6_FREEBIND, &on, sizeof(on)) == 0;
-    if (!told)
-        srt_err_set(err, "the descriptor cannot be used: %s", strerror(errno));
-    return told;
+    const int domain = option_of(fd, SO_DOMAIN);
+    if (option_of(fd, SO_TYPE) == SOCK_DGRAM && option_of(fd, SO_PROTOCOL) == IPPROTO_UDP &&
+        (domain == AF_INET || domain == AF_INET6))
+        return true;
+    srt_err_set(err, "the descriptor is not a UDP socket");
+    return false;
 }
 
-static bool is_usable(int fd, enum listener_kind kind, struct srt_err *err)
-{
-    if (!(kind == LISTENER_DNS_UDP ? can_receive(fd, err) : can_accept(fd, err)))
-        return false;
-    int flags = fcntl(fd, F_GETFL);
-    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
-        fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
-        srt_err_set(err, "the descriptor cannot be used: %s", strerror(errno));
-        return false;
-    }
-    return true;
-}
-
+/* Nothing here waits for the lock of a socket (transport/foreign.h). */
 struct listener *listener_adopt(int fd, enum listener_kind kind, struct srt_err *err)
 {
-    if (!is_usable(fd, kind, err)) {
+    if (!(kind == LISTENER_DNS_UDP ? can_receive(fd, err) : can_accept(fd, err))) {
         foreign_close(fd);
         return NULL;
     }
-    stream_unlinger(fd);
+    (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
     struct listener *listener = listener_create(fd);
     listener->kind = kind;
     listener->foreign = true;
-    (void)read_bound(listener->fd, &listener->bound); /* a Unix socket stays without an address */
     return listener;
+}
+
+/* Answers have to come from where the question went. That need not be an address of the machine's
+ * (IPV6_FREEBIND; IPv4 does not ask). */
+static bool tune_datagrams(int fd)
+{
+    enum { IP_V6_FREEBIND = 78 }; /* <linux/in6.h> excludes <netinet/in.h> */
+    const int on = 1;
+    return option_of(fd, SO_DOMAIN) == AF_INET
+               ? setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &on, sizeof(on)) == 0
+               : setsockopt(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, &on, sizeof(on)) == 0 &&
+                     setsockopt(fd, IPPROTO_IPV6, IP_V6_FREEBIND, &on, sizeof(on)) == 0;
+}
+
+/* What is accepted inherits all that (tcp(7)). */
+static void tune_stream(int fd)
+{
+    struct config_address bound = {0}; /* a Unix socket's has no `addr` */
+    stream_tune(fd);
+    if (read_bound(fd, &bound) && addr_is_loopback(&bound.addr))
+        stream_unpace(fd);
+    stream_unlinger(fd);
+    stream_refuse_descriptors(fd);
+}
+
+bool listener_unblock(const struct listener *listener)
+{
+    const int flags = fcntl(listener->fd, F_GETFL);
+    return flags >= 0 &&
+           ((flags & O_NONBLOCK) != 0 || fcntl(listener->fd, F_SETFL, flags | O_NONBLOCK) == 0);
+}
+
+bool listener_tune(const struct listener *listener)
+{
+    if (listener->kind == LISTENER_DNS_UDP)
+        return tune_datagrams(listener->fd);
+    tune_stream(listener->fd);
+    return true;
 }
 
 struct listener *listener_adopt_for(int fd, const struct config_listen *config, bool inherited,
@@ -256,6 +272,12 @@ struct listener *listener_adopt_for(int fd, const struct config_listen *config, 
         return NULL;
     listener->foreign = false; /* from systemd, or from our predecessor */
     listener->asked_port = config->address.port;
+    if (!listener_unblock(listener)) {
+        srt_err_set(err, "the descriptor cannot be used: %s", strerror(errno));
+        listener_release(listener);
+        return NULL;
+    }
+    (void)read_bound(fd, &listener->bound); /* a Unix socket has none */
     if (config->address.path == NULL)
         return listener;
     listener->path = must_copy(config->address.path);

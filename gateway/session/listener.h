@@ -30,10 +30,17 @@ enum listener_kind {
  * when it is a socket on which nobody answers. Blocking calls: control thread only. */
 struct listener *listener_open(const struct config_listen *config, struct srt_err *err);
 
-/* One that somebody else bound; `fd` is taken over, also on failure (not a listening stream socket,
- * or for LISTENER_DNS_UDP not a UDP socket). */
+/* One that somebody else bound and may have still, so that what waits for its lock is not done at
+ * once (transport/foreign.h), and it has no listener_bound(). `fd` is taken over, also on failure
+ * (not a listening stream socket, or for LISTENER_DNS_UDP not a UDP socket). */
 struct listener *listener_adopt(int fd, enum listener_kind kind, struct srt_err *err);
 enum listener_kind listener_kind(const struct listener *listener);
+
+/* What waits for the lock: nothing that is called there later does because of a flag, what is
+ * accepted there is as a client's connection has to be, and answers come from where the question
+ * went. False with errno: it cannot be used. */
+bool listener_unblock(const struct listener *listener);
+bool listener_tune(const struct listener *listener);
 
 /* The same for a [listen] section, which it then is like one that listener_open() made; but its
  * path is not removed at the end, since whoever bound it goes on listening there. `inherited`: it

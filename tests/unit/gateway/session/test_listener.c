@@ -134,7 +134,8 @@ static void only_listening_streams_are_adopted(void **state)
     assert_int_equal(listen(fd, 1), 0);
     struct listener *listener = listener_adopt(fd, LISTENER_PROXY, &err);
     assert_non_null(listener);
-    assert_int_not_equal(listener_bound(listener)->port, 0);
+    assert_true(listener_unblock(listener));
+    assert_true(listener_tune(listener));
     listener_release(listener);
 }
 
@@ -149,6 +150,7 @@ static void a_resolver_has_datagrams(void **state)
         struct listener *listener = listener_adopt(fd, LISTENER_DNS_UDP, &err);
         assert_non_null(listener);
         assert_int_equal(listener_kind(listener), LISTENER_DNS_UDP);
+        assert_true(listener_tune(listener));
         listener_release(listener);
     }
     int fd = socket(AF_INET, SOCK_STREAM, 0);
