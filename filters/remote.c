@@ -10,47 +10,24 @@
 #include "filters/builtin.h"
 #include "filters/remote_line.h"
 #include "filters/remote_link.h"
+#include "filters/remote_queue.h"
 #include "filters/trusted_path.h"
 #include "filters/verdict_cache.h"
 #include "srt/cleanup.h"
 #include "srt/clock.h"
-#include "srt/must.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
-#include <sys/queue.h>
 #include <sys/un.h>
 
-enum { BUCKETS = 1024, RETRY_MS = 100, HELD_MAX = 16 * 1024 * 1024 };
+enum { RETRY_MS = 100 };
 
 struct remote {
     const struct srt_filter_host *host;
     const char *name, *socket;
     uint64_t concurrency, queue, cache_entries, cache_ttl_ms, breaker_failures, breaker_pause_ms;
 };
-
-enum question_state {
-    QUESTION_WAITS, /* for a connection, or for room among those that are asked */
-    QUESTION_ASKED,
-    QUESTION_ORPHAN, /* asked, and nobody waits for the answer: it takes up room until its time */
-};
-
-struct question {
-    TAILQ_ENTRY(question) order; /* of its state's list: oldest first */
-    LIST_ENTRY(question) by_id, by_ticket;
-    enum question_state state;
-    uint64_t id;
-    struct srt_filter_ticket ticket;
-    char *object; /* what is asked, of `fields`: all until the module has said which it wants */
-    unsigned fields;
-    char *record;
-    uint64_t timeout_ms;
-    int64_t since_ms, request_ms; /* now, and as the gateway's loop had it */
-    bool probe;
-};
-
-TAILQ_HEAD(question_list, question);
 
 struct local {
     const struct remote *filter;
@@ -60,11 +37,7 @@ struct local {
     struct breaker breaker;
     struct srt_filter_watch *pause; /* the breaker's */
     struct verdict_cache *cache;    /* NULL: none is kept */
-    struct question_list waiting, asked;
-    size_t waiting_count, asked_count;
-    size_t held; /* bytes of all objects */
-    LIST_HEAD(, question) by_id[BUCKETS], by_ticket[BUCKETS];
-    uint64_t last_id;
+    struct remote_queue queue;
     int64_t retry_ms; /* until the next attempt to connect, when this one fails */
     bool told_down;   /* the operator knows that there is no connection */
     char why[256];    /* there is none, or what failed last */
@@ -168,59 +141,11 @@ static void *create(const struct srt_filter_host *host, const char *name,
 
 /* ---- questions ---- */
 
-static struct question *find_by_id(struct local *local, uint64_t id)
+static void forget(struct local *local, struct question *question)
 {
-    struct question *question;
-    LIST_FOREACH(question, &local->by_id[id % BUCKETS], by_id)
-        if (question->id == id)
-            return question;
-    return NULL;
-}
-
-static struct question *find_by_ticket(struct local *local, const struct srt_filter_ticket *ticket)
-{
-    struct question *question;
-    LIST_FOREACH(question, &local->by_ticket[ticket->serial % BUCKETS], by_ticket)
-        if (question->ticket.serial == ticket->serial)
-            return question;
-    return NULL;
-}
-
-static void free_question(struct local *local, struct question *question)
-{
-    const bool waits = question->state == QUESTION_WAITS;
-    TAILQ_REMOVE(waits ? &local->waiting : &local->asked, question, order);
-    *(waits ? &local->waiting_count : &local->asked_count) -= 1;
-    local->held -= strlen(question->object);
-    LIST_REMOVE(question, by_id);
-    LIST_REMOVE(question, by_ticket);
     if (question->probe)
         breaker_forget_probe(&local->breaker);
-    free(question->object);
-    free(question->record);
-    free(question);
-}
-
-static struct question *make_question(struct local *local, const struct srt_filter_request *request,
-                                      const struct srt_filter_ticket *ticket, char *object,
-                                      unsigned fields, bool probe)
-{
-    struct question *question = builtin_allocate(1, sizeof(*question));
-    question->id = ++local->last_id;
-    question->ticket = *ticket;
-    question->object = object;
-    question->fields = fields;
-    local->held += strlen(object);
-    question->record = must(strndup(request->id.p, request->id.len));
-    question->timeout_ms = request->timeout_ms;
-    question->since_ms = clock_ms();
-    question->request_ms = request->now_ms;
-    question->probe = probe;
-    TAILQ_INSERT_TAIL(&local->waiting, question, order);
-    local->waiting_count++;
-    LIST_INSERT_HEAD(&local->by_id[question->id % BUCKETS], question, by_id);
-    LIST_INSERT_HEAD(&local->by_ticket[ticket->serial % BUCKETS], question, by_ticket);
-    return question;
+    remote_queue_remove(&local->queue, question);
 }
 
 /* Its request goes on, or ends. */
@@ -229,7 +154,7 @@ static void settle(struct local *local, struct question *question, enum srt_filt
 {
     if (question->state != QUESTION_ORPHAN)
         local->filter->host->resume(&question->ticket, verdict, reason);
-    free_question(local, question);
+    forget(local, question);
 }
 
 static void fail_all(struct local *local, struct question_list *list, const char *why)
@@ -244,9 +169,10 @@ static void drop_old_orphans(struct local *local)
 {
     struct question *question;
     const int64_t now = clock_ms();
-    while ((question = TAILQ_FIRST(&local->asked)) != NULL && question->state == QUESTION_ORPHAN &&
+    while ((question = TAILQ_FIRST(&local->queue.asked)) != NULL &&
+           question->state == QUESTION_ORPHAN &&
            now - question->since_ms >= (int64_t)question->timeout_ms)
-        free_question(local, question);
+        forget(local, question);
 }
 
 /* Asks what waits, as long as there are a connection and room. */
@@ -255,19 +181,13 @@ static void pump(struct local *local)
     struct question *question;
     drop_old_orphans(local);
     while (remote_link_state(local->link) == REMOTE_LINK_UP &&
-           local->asked_count < local->filter->concurrency &&
-           (question = TAILQ_FIRST(&local->waiting)) != NULL) {
+           (question = remote_queue_next(&local->queue)) != NULL) {
         autofree char *line = remote_line_request(question->id, question->record,
                                                   question->timeout_ms, question->object);
-        if (!remote_link_send(local->link, line)) {
+        if (remote_link_send(local->link, line))
+            remote_queue_set_asked(&local->queue, question);
+        else
             settle(local, question, SRT_FILTER_ERROR, "it does not read what it is asked");
-            continue;
-        }
-        question->state = QUESTION_ASKED;
-        TAILQ_REMOVE(&local->waiting, question, order);
-        TAILQ_INSERT_TAIL(&local->asked, question, order);
-        local->waiting_count--;
-        local->asked_count++;
     }
 }
 
@@ -290,7 +210,7 @@ static void note_failure(struct local *local, const char *why)
             "worker %u: not asked for %llu ms after %llu failures in a row, the last being: %s",
             local->worker, (unsigned long long)local->filter->breaker_pause_ms,
             (unsigned long long)local->breaker.in_a_row, local->why);
-        fail_all(local, &local->waiting, local->why);
+        fail_all(local, &local->queue.waiting, local->why);
         local->filter->host->watch_time(local->pause, local->breaker.pause_ms);
     }
     show_state(local);
@@ -327,11 +247,8 @@ static bool narrow(struct local *local, struct question *question, unsigned fiel
         return false;
     if (question->fields == fields)
         return true;
-    char *object = remote_narrow_request(question->object, fields);
-    local->held -= strlen(question->object) - strlen(object);
-    free(question->object);
-    question->object = object;
-    question->fields = fields;
+    remote_queue_rewrite(&local->queue, question, remote_narrow_request(question->object, fields),
+                         fields);
     return true;
 }
 
@@ -347,7 +264,7 @@ static void on_up(void *arg, const struct remote_hello *hello)
     /* Another process may think otherwise than the last one. */
     if (local->cache != NULL)
         verdict_cache_clear(local->cache);
-    for (question = TAILQ_FIRST(&local->waiting); question != NULL; question = next) {
+    for (question = TAILQ_FIRST(&local->queue.waiting); question != NULL; question = next) {
         next = TAILQ_NEXT(question, order);
         if ((hello->phases & REMOTE_REQUEST) == 0)
             settle(local, question, SRT_FILTER_PASS, NULL);
@@ -363,7 +280,7 @@ static void on_down(void *arg, const char *why)
     if (!local->told_down)
         say(local, "worker %u: no connection: %s", local->worker, why);
     local->told_down = true;
-    fail_all(local, &local->asked, why);
+    fail_all(local, &local->queue.asked, why);
     note_failure(local, why);
     /* An open breaker connects when its pause is over. */
     if (local->breaker.state == BREAKER_OPEN)
@@ -392,8 +309,8 @@ static bool on_line(void *arg, struct str line, struct srt_err *why)
     struct remote_answer answer;
     if (!remote_read_answer(line, &answer, why))
         return false;
-    struct question *question = find_by_id(local, answer.id);
-    if (question == NULL ? answer.id > local->last_id : question->state == QUESTION_WAITS) {
+    struct question *question = remote_queue_find_id(&local->queue, answer.id);
+    if (question == NULL ? answer.id > local->queue.last_id : question->state == QUESTION_WAITS) {
         srt_err_set(why, "it answered what it was not asked");
         return false;
     }
@@ -417,8 +334,8 @@ static void leave(void *arg)
 {
     struct local *local = arg;
     const struct remote *self = local->filter;
-    fail_all(local, &local->waiting, "");
-    fail_all(local, &local->asked, "");
+    fail_all(local, &local->queue.waiting, "");
+    fail_all(local, &local->queue.asked, "");
     if (local->pause != NULL)
         self->host->watch_end(local->pause);
     remote_link_destroy(local->link);
@@ -434,10 +351,9 @@ static void *enter(void *filter, unsigned worker)
     local->filter = self;
     local->worker = worker;
     local->retry_ms = RETRY_MS;
+    remote_queue_init(&local->queue, self->concurrency, self->queue);
     local->breaker = (struct breaker){.limit = self->breaker_failures,
                                       .pause_ms = (int64_t)self->breaker_pause_ms};
-    TAILQ_INIT(&local->waiting);
-    TAILQ_INIT(&local->asked);
     if (self->cache_ttl_ms > 0)
         local->cache = verdict_cache_create(self->cache_entries);
     local->pause = self->host->watch_begin(worker, on_pause, local);
@@ -464,7 +380,6 @@ static enum srt_filter_verdict on_request(void *arg, const struct srt_filter_req
                                           struct srt_filter_ruling *ruling)
 {
     struct local *local = arg;
-    const struct remote *self = local->filter;
     struct cached_verdict cached;
     bool probe;
     (void)edits;
@@ -479,14 +394,13 @@ static enum srt_filter_verdict on_request(void *arg, const struct srt_filter_req
     if (!breaker_admit(&local->breaker, clock_ms(), &probe))
         return builtin_fail(ruling, "it is not asked after what went wrong: %s", local->why);
     drop_old_orphans(local);
-    if (local->asked_count + local->waiting_count >= self->concurrency + self->queue ||
-        local->held + strlen(object) > HELD_MAX) {
+    if (!remote_queue_has_room(&local->queue, request, strlen(object))) {
         if (probe)
             breaker_forget_probe(&local->breaker);
         return builtin_fail(ruling, "%zu requests are asked and %zu wait already",
-                            local->asked_count, local->waiting_count);
+                            local->queue.asked_count, local->queue.waiting_count);
     }
-    make_question(local, request, ticket, steal_ptr(object), fields, probe);
+    remote_queue_add(&local->queue, request, ticket, steal_ptr(object), fields)->probe = probe;
     pump(local);
     return SRT_FILTER_PENDING;
 }
@@ -494,7 +408,7 @@ static enum srt_filter_verdict on_request(void *arg, const struct srt_filter_req
 static void on_abandon(void *arg, const struct srt_filter_ticket *ticket)
 {
     struct local *local = arg;
-    struct question *question = find_by_ticket(local, ticket);
+    struct question *question = remote_queue_find_ticket(&local->queue, ticket);
     if (question == NULL)
         return;
     /* Its time is up, or else its client is gone. The loop's clock is behind, never ahead. */
@@ -507,7 +421,7 @@ static void on_abandon(void *arg, const struct srt_filter_ticket *ticket)
     if (asked && !late && !question->probe)
         question->state = QUESTION_ORPHAN;
     else
-        free_question(local, question);
+        forget(local, question);
     /* A question that was never asked says nothing about who answers. */
     if (late && asked)
         note_failure(local, "it did not answer in time");
@@ -523,7 +437,7 @@ static void on_end(void *arg, const struct srt_filter_request *request, uint64_t
         return;
     autofree char *object = remote_write_request(request, local->hello.fields);
     autofree char *line =
-        remote_line_end(++local->last_id, request->id, object, bytes_up, bytes_down);
+        remote_line_end(++local->queue.last_id, request->id, object, bytes_up, bytes_down);
     (void)remote_link_send(local->link, line);
 }
 

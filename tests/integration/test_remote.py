@@ -12,6 +12,7 @@ import time
 import unittest
 
 from lab import LabCase, main
+from lab.launcher import Launcher
 from lab.module import Module, denying, passing
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -32,7 +33,7 @@ class RemoteCase(LabCase):
         self.addCleanup(lambda: self.assertEqual(module.failures, []))
         return module
 
-    def asking(self, section="", workers=1, **parts):
+    def asking(self, section="", workers=1, control=False, **parts):
         """A gateway whose policy `main` asks the module, beside a policy `free` that asks nobody."""
         if "timeout" not in section:
             section += "\ntimeout = 30s"
@@ -40,7 +41,15 @@ class RemoteCase(LabCase):
                 "[listen free]\naddress = 127.0.0.1:0\npolicy = free\n")
         config = self.config(allow=[f"good.test:{self.good.port}", "*.good.test:1-65535"], hosts=[self.good], workers=workers,
                              policy="filters = remote", more=f"[filter remote]\nmodule = unix:{self.socket}\n{section}\n{free}", **parts)
+        if control:
+            config = config.replace("control = none", f"control = {self.path('control.sock')}")
         return self.gateway(config.replace("admin = none", f"admin = {self.path('admin.sock')}"))
+
+    def launcher(self, name):
+        launcher = Launcher(self.path("control.sock"))
+        self.addCleanup(launcher.close)
+        self.assertEqual(launcher.attach(name, policy="main")["type"], "attached")
+        return launcher
 
     def start(self, *arguments, **options):
         """A program of its own as the module; returns once its socket is there."""
@@ -201,7 +210,7 @@ class Asked(RemoteCase):
                     tell({"id": id, "verdict": "deny", "reason": f"number {number}"})
 
         module = self.module(hold)
-        gw = self.asking("timeout = 30s\nconcurrency = 3\nqueue = 3")
+        gw = self.asking("timeout = 30s\nconcurrency = 5\nqueue = 6")  # of which one asker may have as much as it leaves
         clients = []
         for count in range(3):
             clients.append(self.send(gw))
@@ -235,6 +244,45 @@ class Asked(RemoteCase):
         passing(held[-1][0], held[-1][1], module)
         self.assertEqual(second.response().status, 200)
         self.assertEqual(len(self.good.requests), 1)
+
+    def test_sandboxes_take_turns_and_leave_each_other_room(self):
+        """However many requests of one wait, another's are next; and one that has asked nothing yet has room."""
+        held = []
+
+        def hold(message, say, module):
+            with module.heard:
+                held.append((message["id"], say))
+                module.heard.notify_all()
+
+        module = self.module(hold, hello={"protocol": 1, "phases": ["request"], "fields": ["sandbox"]})
+        gw = self.asking("timeout = 30s\nconcurrency = 5\nqueue = 11", control=True)
+        module.wait_for(lambda: module.messages)
+        clients, order = [], ""
+
+        def asked():
+            return "".join(request["sandbox"] for request in module.asked())
+
+        for name, kept, asked_at_once in (("f", 8, "fff"), ("s", 4, "s"), ("t", 2, "t")):
+            launcher = self.launcher(name)
+            sent = [launcher.client() for _ in range(kept + 1)]
+            for client in sent:
+                client.request(f"GET {self.url} HTTP/1.1", [("Host", "good.test")])
+            refused = select.select([client.sock for client in sent], [], [], 30)[0]
+            self.assertEqual(len(refused), 1)
+            for client in sent:
+                if client.sock in refused:
+                    self.assert_denied(gw, client.response(), "requests are asked and")
+                else:
+                    clients.append(client)
+            order += asked_at_once
+            module.wait_for(lambda order=order: len(asked()) >= len(order))
+            self.assertEqual(asked(), order)
+        for number in range(len(clients)):
+            module.wait_for(lambda number=number: len(held) > number)
+            id, say = held[number]
+            say({"id": id, "verdict": "pass"})
+        self.assertEqual({client.response().status for client in clients}, {200})
+        self.assertEqual(asked(), order + "fstfsfsff")
 
     def test_verdicts_are_kept_for_what_they_depend_on(self):
         module = self.module(hello={"protocol": 1, "phases": ["request"], "fields": ["host", "headers"]})
@@ -399,16 +447,16 @@ class Hostile(RemoteCase):
 
 
     def test_big_questions_are_held_for_so_many_bytes(self):
-        # Nobody is there yet, so each is kept with all its fields: 16 MiB of them.
+        # Nobody is there yet, so each is kept with all its fields: 16 MiB of them, half of that from one asker.
         gw = self.asking("breaker-failures = 0", gateway="max-header-bytes = 256k")
         clients = []
-        for _ in range(90):
+        for _ in range(50):
             clients.append(self.send(gw, headers=[("X-Big", "x" * 200000)]))
         select.select([client.sock for client in clients], [], [], 30)
         told = [client for client in clients if self.has_answer(client, 0.05)]
         self.assertTrue(0 < len(told) < 20, len(told))
         for client in told:
-            self.assert_denied(gw, client.response(), "0 requests are asked and 8")
+            self.assert_denied(gw, client.response(), "0 requests are asked and 4")
         self.module(hello={"protocol": 1, "phases": ["request"], "fields": ["host"]})
         for client in clients:
             if client not in told:
