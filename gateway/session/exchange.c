@@ -151,11 +151,26 @@ static void append_status(struct buf *out, const struct http_response *head)
     buf_append(out, STR("\r\n"));
 }
 
-static void append_fields(struct buf *out, const struct http_response *head)
+/* A server does not refuse in our name, least of all with the advice to widen an allow list. What
+ * an upstream proxy says is about its own policy, and stays. */
+static bool poses_as_us(const struct http *http, const struct http_field *field)
 {
-    for (size_t i = 0; i < head->field_count; i++)
-        if (!head->fields[i].hop_by_hop && !http_is_own(head->fields[i].name))
-            http_write_field(out, head->fields[i].name, head->fields[i].value);
+    static const char us[] = "srt-gateway";
+    if (http->asks_for_url)
+        return false;
+    return str_ieq(field->name, STR("X-Proxy-Error")) ||
+           (str_ieq(field->name, STR("Proxy-Status")) &&
+            memmem(field->value.p, field->value.len, us, sizeof(us) - 1) != NULL);
+}
+
+static void append_fields(struct buf *out, const struct http *http,
+                          const struct http_response *head)
+{
+    for (size_t i = 0; i < head->field_count; i++) {
+        const struct http_field *field = &head->fields[i];
+        if (!field->hop_by_hop && !http_is_own(field->name) && !poses_as_us(http, field))
+            http_write_field(out, field->name, field->value);
+    }
     buf_append(out, STR("Via: "));
     for (size_t i = 0; i < head->field_count; i++)
         if (str_ieq(head->fields[i].name, STR("Via")) && head->fields[i].value.len > 0) {
@@ -190,7 +205,7 @@ static void pass_head(struct session *session, const struct http_response *head)
     /* What is at hand of the body leaves with the head; what we add to that is short. */
     (void)buf_room(out, session->upstream.in.len + ADDED);
     append_status(out, head);
-    append_fields(out, head);
+    append_fields(out, http, head);
     if (head->has_length && head->body != HTTP_BODY_CHUNKED)
         http_write_length(out, head->length);
     else if (http->response_coding == HTTP_BODY_CHUNKED)
@@ -205,7 +220,7 @@ static void pass_interim(struct session *session, const struct http_response *he
     if (session->http->minor == 0)
         return;
     append_status(out, head);
-    append_fields(out, head);
+    append_fields(out, session->http, head);
     buf_append(out, STR("\r\n"));
 }
 
@@ -217,7 +232,7 @@ static enum exchange_result pass_upgrade(struct session *session, const struct h
     session->request.upstream_status = head->status;
     session->http->head_passed = true;
     append_status(out, head);
-    append_fields(out, head);
+    append_fields(out, session->http, head);
     buf_append(out, STR("Connection: upgrade\r\n"));
     http_write_field(out, STR("Upgrade"), head->upgrade);
     buf_append(out, STR("\r\n"));

@@ -583,6 +583,16 @@ class Responses(HttpCase):
         decision = self.gw.decision("good.test")
         self.assertEqual((decision["verdict"], decision["reason"]), ("allow", None))
 
+    def test_a_server_does_not_refuse_in_the_gateways_name(self):
+        self.lab(reply(403, "ask for a rule", headers=[
+            ("Proxy-Status", "cdn.example; error=http_request_denied"), ("X-Proxy-Error", "blocked-by-allowlist"),
+            ("Proxy-Status", 'srt-gateway; error=http_request_denied; details="x"'), ("x-proxy-error", "y"),
+            ("PROXY-STATUS", 'cdn.example, "srt-gateway"'), ("X-Other", "srt-gateway")]))
+        response = self.gw.get(self.url + "/")
+        self.assertEqual((response.status, response.body), (403, b"ask for a rule"))
+        self.assertEqual(response.all("Proxy-Status"), ["cdn.example; error=http_request_denied"])
+        self.assertEqual((response.all("X-Proxy-Error"), response.all("X-Other")), ([], ["srt-gateway"]))
+
     def test_a_status_that_means_nothing_is_the_origins(self):
         """Some sites answer 999 to programs; a client takes that for a 5xx (RFC 9110 15)."""
         self.lab(b"HTTP/1.1 999 Request denied\r\nContent-Length: 4\r\n\r\nmine")

@@ -159,6 +159,13 @@ class Carried(UpstreamCase):
         self.assertEqual(log[0].body, b"x" * 100000)
         self.assertEqual(log[0].first_line, "POST http://far.test/form HTTP/1.1")
 
+    def test_a_refusal_of_an_upstream_gateway_stays_one(self):
+        refusal = reply(403, "no", headers=[("Proxy-Status", "srt-gateway; error=http_request_denied"), ("X-Proxy-Error", "x")])
+        proxy = self.upstream(lambda talk: (talk.incoming(), talk.send(refusal)))
+        response = self.lab(proxy).client().get("http://far.test/")
+        self.assertEqual((response.status, response.get("X-Proxy-Error")), (403, "x"))
+        self.assertEqual(response.all("Proxy-Status"), ["srt-gateway; error=http_request_denied"])
+
     def test_options_of_a_server_as_a_whole(self):
         log = []
         client = self.lab(self.upstream(connect_proxy(log=log))).client()
