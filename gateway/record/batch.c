@@ -4,14 +4,19 @@
 
 #include <stdlib.h>
 
-enum { KEEP_BYTES = 64 << 10, KEEP_ENTRIES = 256 };
+static void make_room(struct batch *batch)
+{
+    if (batch->bytes.cap == 0)
+        json_reserve(&batch->bytes, BATCH_ROOM);
+    if (batch->count < batch->cap)
+        return;
+    batch->cap = batch->cap != 0 ? batch->cap * 2 : BATCH_ROOM / sizeof(*batch->entries) + 1;
+    batch->entries = must(reallocarray(batch->entries, batch->cap, sizeof(*batch->entries)));
+}
 
 void batch_add(struct batch *batch, struct str fields, struct str squid, const struct entry *entry)
 {
-    if (batch->count == batch->cap) {
-        batch->cap = batch->cap != 0 ? batch->cap * 2 : 64;
-        batch->entries = must(reallocarray(batch->entries, batch->cap, sizeof(*batch->entries)));
-    }
+    make_room(batch);
     struct entry *added = &batch->entries[batch->count++];
     *added = *entry;
     added->start = batch->bytes.len;
@@ -34,20 +39,17 @@ void batch_keep(struct batch *batch, size_t from)
 
 void batch_reset(struct batch *batch)
 {
+    if (batch->bytes.len > BATCH_KEEP)
+        batch_free(batch);
     batch->count = 0;
     json_reset(&batch->bytes);
-    if (batch->bytes.cap > KEEP_BYTES)
-        json_free(&batch->bytes);
-    if (batch->cap > KEEP_ENTRIES) {
-        free(batch->entries);
-        batch->entries = NULL;
-        batch->cap = 0;
-    }
 }
 
 void batch_free(struct batch *batch)
 {
     free(batch->entries);
+    batch->entries = NULL;
+    batch->count = batch->cap = 0;
     json_free(&batch->bytes);
 }
 

@@ -10,6 +10,11 @@
 #include "record/audit.h"
 #include "record/json.h"
 
+/* Bytes. Records and their lines begin with room that malloc() gives pages of its own: only those
+ * that are used cost anything, and after a burst, which uses more than is kept, they go back whole.
+ * On a heap every step of growing would leave a hole. */
+enum { BATCH_ROOM = 128 << 10, BATCH_KEEP = 64 << 10 };
+
 struct entry {
     int64_t ts_ms;
     size_t start, len;         /* of its fields, in the batch's bytes */
@@ -29,7 +34,7 @@ struct batch {
 void batch_add(struct batch *batch, struct str fields, struct str squid, const struct entry *entry);
 /* Keeps the entries from `from` on that were not dropped. */
 void batch_keep(struct batch *batch, size_t from);
-/* Storage is kept for the next batch, but not what a burst once needed. */
+/* Storage is kept for the next batch, but not what a burst has used. */
 void batch_reset(struct batch *batch);
 void batch_free(struct batch *batch);
 

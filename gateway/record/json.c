@@ -23,6 +23,11 @@ static inline void reserve(struct json *json, size_t more)
         grow(json, more);
 }
 
+void json_reserve(struct json *json, size_t more)
+{
+    reserve(json, more);
+}
+
 static inline void put(struct json *json, const char *bytes, size_t len)
 {
     if (len == 0)

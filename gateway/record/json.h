@@ -21,6 +21,8 @@ struct json {
 
 void json_reset(struct json *json);
 void json_free(struct json *json);
+/* For so many bytes more. */
+void json_reserve(struct json *json, size_t more);
 
 /* `key` NULL: an element of an array. Keys are literals of ours and written as they are; with those
  * of a record their lengths are known when this is compiled. */

@@ -5,8 +5,6 @@
 
 #include <stdlib.h>
 
-enum { KEEP_BYTES = 64 << 10, KEEP_LINES = 256 };
-
 /* As json_time() writes it, but the second is spelled once for all of its records. */
 static struct str stamp(struct lines *lines, int64_t ts_ms)
 {
@@ -52,6 +50,7 @@ void lines_format(struct lines *lines, const struct batch *batch, uint64_t seq)
         lines->ends = must(reallocarray(lines->ends, lines->ends_cap, sizeof(*lines->ends)));
     }
     json_reset(&lines->text);
+    json_reserve(&lines->text, BATCH_ROOM);
     lines->sent = lines->finished = 0;
     for (size_t i = 0; i < batch->count; i++) {
         if (lines->squid)
@@ -79,14 +78,13 @@ struct str lines_shown(struct lines *lines, const struct batch *batch, size_t in
 
 void lines_reset(struct lines *lines)
 {
-    json_reset(&lines->text);
-    if (lines->text.cap > KEEP_BYTES)
+    if (lines->text.len > BATCH_KEEP) {
         json_free(&lines->text);
-    if (lines->ends_cap > KEEP_LINES) {
         free(lines->ends);
         lines->ends = NULL;
         lines->ends_cap = 0;
     }
+    json_reset(&lines->text);
     lines->sent = lines->finished = 0;
 }
 
