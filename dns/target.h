@@ -12,8 +12,10 @@
 struct target {
     bool is_addr;  /* selects `addr`; otherwise `name` */
     uint16_t port; /* host order, 1-65535 */
-    struct addr addr;
-    struct name name;
+    union {
+        struct addr addr;
+        struct name name;
+    };
 };
 
 enum { TARGET_TEXT_MAX = NAME_MAX_LEN + 8 + 2 };

@@ -26,7 +26,7 @@ static bool asks(const struct ruling *ruling)
 }
 
 /* What stays a question is not passed; a denial behind it still ends it, without anybody asked. */
-static void pass_or_ask(struct decision *decision, struct ruling *ruling, unsigned who)
+static void pass_or_ask(struct decision *decision, struct ruling *ruling, uint8_t who)
 {
     if (asks(ruling))
         decision->asks |= who;
@@ -136,7 +136,7 @@ enum outcome chain_approve(const struct chain *chain, const struct guard_host *h
 {
     assert(chain->policy != NULL || chain->narrowing != NULL);
     assert(decision->ruling.policy != NULL && decision->ruling.outcome == OUTCOME_ALLOWED);
-    struct guard_verdict first_denial = {0};
+    struct guard_verdict first_denial = {.class = ADDR_UNSPECIFIED}; /* should there be none */
     const struct ruling *first_by = &decision->ruling;
     struct addr first_addr = {0};
     struct ruling denying;
@@ -173,7 +173,7 @@ enum outcome chain_approve(const struct chain *chain, const struct guard_host *h
     decision->ruling = denying;
     decision->report = false;
     decision->would = OUTCOME_ALLOWED;
-    decision->addr_class = count > 0 ? first_denial.class : ADDR_UNSPECIFIED;
+    decision->addr_class = first_denial.class;
     decision->denied_addr = first_addr;
     return denying.outcome;
 }

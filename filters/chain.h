@@ -29,14 +29,14 @@ enum {
 struct decision {
     struct ruling ruling;   /* that decided (the denying one, else the policy's allow) */
     struct ruling narrowed; /* the narrowing's allow, when there is a policy too */
-    unsigned asks;          /* CHAIN_ASKS_... that have to say yes; 0: it is decided */
+    uint8_t asks;           /* CHAIN_ASKS_... that have to say yes; 0: it is decided */
     bool report; /* verdict allow although `would` is deny; `ruling.rule` is the one that would */
-    enum outcome would; /* what report mode did not apply; OUTCOME_ALLOWED if nothing */
+    enum outcome would : 8; /* what report mode did not apply; OUTCOME_ALLOWED if nothing */
     /* The first address that was denied: why none is left, or (`dropped` of them) what was left out
      * of those that an allowed name resolves to. */
-    enum addr_class addr_class;
+    enum addr_class addr_class : 8;
     struct addr denied_addr;
-    uint32_t dropped;
+    uint16_t dropped;
     /* The filter that denied, or would have, or (`would` is OUTCOME_ALLOWED) was passed for want of
      * a verdict, and its words; both NULL: none did. Whoever asks the filters fills these in and
      * owns them. */
@@ -48,7 +48,7 @@ struct decision {
 /* Addresses that may be dialled, and the port. Only chain_approve() and chain_approve_upstream()
  * fill it. */
 struct approved {
-    uint32_t count;
+    uint8_t count;
     uint16_t port;
     struct addr addrs[RESOLVER_MAX_ADDRS];
 };

@@ -14,8 +14,8 @@
 /* What is known of the peer; `addr.family` 0 on Unix sockets. */
 struct peer {
     struct addr addr;
-    uint16_t port;
     bool has_uid;
+    uint16_t port;
     uint32_t uid;
     int32_t pid;
 };

@@ -34,41 +34,38 @@ struct request {
     bool has_target, has_addr;
     uint16_t port_text;
     struct target target;
-    struct addr addr;  /* dialled, or denied */
-    bool prefers_text; /* the refusal's body */
-    bool has_no_body;  /* the refusal of one, as to HEAD */
-    bool via_failed;   /* `via` is to blame for the outcome */
-    bool admitted;     /* from handing the allow to the audit log until the close record */
-    bool no_address;   /* with OUTCOME_DNS_NXDOMAIN: the name is there, and has none */
-    enum front front;  /* FRONT_COUNT: not known (yet) */
+    struct addr addr;     /* dialled, or denied */
+    bool prefers_text;    /* the refusal's body */
+    bool has_no_body;     /* the refusal of one, as to HEAD */
+    bool via_failed;      /* `via` is to blame for the outcome */
+    bool admitted;        /* from handing the allow to the audit log until the close record */
+    bool no_address;      /* with OUTCOME_DNS_NXDOMAIN: the name is there, and has none */
+    enum front front : 8; /* FRONT_COUNT: not known (yet) */
+    enum outcome outcome : 8;
+    enum first_bytes first_bytes : 8;
+    uint8_t tried, approved;  /* addresses, of the latest attempt to connect */
+    uint16_t upstream_status; /* of the answer that was passed on; 0: none, or a tunnel */
+    uint16_t via_status;      /* that the upstream proxy answered; 0: none */
+    uint16_t http_status;     /* of its refusal; 0: the outcome's */
+    uint32_t retry_after_s;   /* 0: not said */
     uint32_t host_text_len;
     char *host_text;     /* what was asked for where it is no target, any bytes; or NULL */
     char *method, *path; /* NULL: not visible */
-
-    /* How it ends, if not well. */
-    enum outcome outcome;
-    int http_status;        /* 0: the outcome's */
-    unsigned retry_after_s; /* 0: not said */
-    enum first_bytes first_bytes;
-    const char *why; /* what was wrong with it, a fixed phrase; of a limit its key; or NULL */
-    char *message;   /* what its record says and its client is told; or NULL */
+    const char *why;     /* what was wrong with it, a fixed phrase; of a limit its key; or NULL */
+    char *message;       /* what its record says and its client is told; or NULL */
 
     struct decision decision;
     struct approval *approval; /* NULL: nobody had to be asked */
     char *filter_reason;       /* what decision.filter_reason shows, or NULL */
     char *sni;                 /* server name seen, or NULL */
-    uint32_t tried, approved;  /* addresses, of the latest attempt to connect */
 
-    int upstream_status; /* of the answer that was passed on; 0: none, or a tunnel */
-    int via_status;      /* that the upstream proxy answered; 0: none */
     char *via;           /* its name; NULL: the target is dialled */
     const char *via_why; /* a fixed phrase that goes on after its name; NULL: the outcome's */
     const char *via_tls; /* OpenSSL's phrase, where TLS to it failed; or NULL */
 
     /* While it is admitted. */
     uint64_t generation;
-    int64_t since_ms; /* since the epoch */
-    double since;     /* on the loop's clock */
+    double since; /* on the loop's clock, seconds since the epoch */
     uint64_t bytes_up, bytes_down;
 };
 

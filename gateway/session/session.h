@@ -69,13 +69,14 @@ struct session {
     TAILQ_ENTRY(session) waiting_link; /* while `ticket` is not 0 */
     struct worker *worker;
     struct door *door;
-    struct peer peer;
     struct credentials *credentials;
-    uint64_t number; /* for the trace */
-    enum step step;
-    enum outcome at_door; /* not ALLOWED: accepted beyond a limit, to be told so */
-    enum close_cause cause;
-    unsigned turns;                     /* requests read in this run */
+    struct peer peer;
+    uint32_t number; /* for the trace */
+    enum step step : 8;
+    enum outcome at_door : 8; /* not ALLOWED: accepted beyond a limit, to be told so */
+    enum close_cause cause : 8;
+    struct socks5 socks5;
+    uint8_t turns;                      /* requests read in this run */
     bool yields;                        /* the rest is for the next turn of the loop */
     bool running;                       /* its steps act */
     bool resets;                        /* LEAVE ends with a reset instead of a FIN */
@@ -86,7 +87,6 @@ struct session {
     struct stream client, upstream;
     ev_io client_io, upstream_io;
     ev_timer timer;
-    double timer_at;    /* when it fires; 0 = it does not */
     double entered;     /* the step at hand */
     int64_t entered_ns; /* the same by another clock, of steps that are timed */
     double active;      /* a byte moved */
@@ -95,7 +95,6 @@ struct session {
 
     const struct proto *proto; /* NULL until the first byte has decided */
     struct http *http;         /* of proto_http; NULL for others and in tunnels */
-    struct socks5 socks5;
 
     struct request request;
     struct tenure *tenure;       /* under which the request was judged; NULL between requests */
@@ -143,7 +142,7 @@ void session_describe(const struct session *session, struct tunnel_info *out,
 void session_begin_request(struct session *session, enum front front);
 /* The request is malformed or unsupported; `why` is a fixed phrase. Returns PROTO_REFUSED. */
 enum proto_result session_refuse_request(struct session *session, enum outcome outcome,
-                                         int http_status, const char *why);
+                                         uint16_t http_status, const char *why);
 const struct gateway_config *session_config(const struct session *session);
 /* What judges the request at hand. */
 struct chain session_chain(const struct session *session);

@@ -2,7 +2,7 @@
 #ifndef SESSION_SOCKS5_H
 #define SESSION_SOCKS5_H
 
-#include <stdbool.h>
+#include <stdint.h>
 
 enum socks5_phase {
     SOCKS5_GREETING,
@@ -12,8 +12,8 @@ enum socks5_phase {
 };
 
 struct socks5 {
-    enum socks5_phase phase;
-    int reply; /* overrides the outcome's code; 0 = not */
+    enum socks5_phase phase : 8;
+    uint8_t reply; /* overrides the outcome's code; 0 = not */
 };
 
 #endif

@@ -14,8 +14,8 @@ void session_begin_request(struct session *s, enum front front)
     s->request.front = front;
 }
 
-enum proto_result session_refuse_request(struct session *s, enum outcome outcome, int http_status,
-                                         const char *why)
+enum proto_result session_refuse_request(struct session *s, enum outcome outcome,
+                                         uint16_t http_status, const char *why)
 {
     s->request.outcome = outcome;
     s->request.http_status = http_status;

@@ -10,7 +10,6 @@ void admit(struct session *s)
 {
     s->request.admitted = true;
     s->request.since = session_now(s);
-    s->request.since_ms = (int64_t)(session_now(s) * 1000.);
     counter_add(&s->worker->counters.tunnels, 1);
 }
 

@@ -40,7 +40,7 @@ enum step wake_relay(struct session *s)
         return step_over_limit(s);
     if (!relay_is_over(&s->relay))
         return STEP_WAIT;
-    s->cause = s->relay.ended_first == RELAY_UPSTREAM ? CLOSE_UPSTREAM : CLOSE_CLIENT;
+    s->cause = s->relay.down.ended_first ? CLOSE_UPSTREAM : CLOSE_CLIENT;
     return STEP_CLOSE;
 }
 

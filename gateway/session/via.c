@@ -198,7 +198,7 @@ void via_write_head(const struct session *session, struct buf *out)
 
 /* ---- when it fails ---- */
 
-void via_blame(struct session *session, const char *why, int status)
+void via_blame(struct session *session, const char *why, uint16_t status)
 {
     session->request.via_failed = session->request.via != NULL;
     session->request.via_why = why;

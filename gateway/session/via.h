@@ -41,7 +41,7 @@ void via_leave(struct session *session);
 void via_write_head(const struct session *session, struct buf *out);
 
 /* The upstream, not the target, is why the request ends. */
-void via_blame(struct session *session, const char *why, int status);
+void via_blame(struct session *session, const char *why, uint16_t status);
 /* False: it is not. */
 bool via_texts(const struct request *request, char *message, size_t message_size, char *next_step,
                size_t next_step_size);

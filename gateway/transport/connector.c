@@ -30,7 +30,7 @@ struct connector {
     struct config_bind bind;
     ev_timer stagger, deadline;
     uint16_t port;
-    uint32_t count, begun, open;
+    uint8_t count, begun, open;
     bool in_slab;
     enum outcome worst;        /* that speaks best for the failures so far */
     struct attempt attempts[]; /* in the order of trying */
@@ -289,7 +289,7 @@ size_t connector_size(void)
     return size_for(FEW);
 }
 
-static struct connector *connector_create(struct slab *room, uint32_t count)
+static struct connector *connector_create(struct slab *room, uint8_t count)
 {
     const bool in_slab = room != NULL && count <= FEW;
     struct connector *connector = must(in_slab ? slab_take(room) : calloc(1, size_for(count)));

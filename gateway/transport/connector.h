@@ -36,7 +36,7 @@ struct connected {
     int fd;               /* non-blocking, tuned, now the callee's; -1 unless ALLOWED */
     bool was_reset;   /* it was made, and reset before we looked; what came before can be read */
     struct addr addr; /* the one that answered, otherwise the first that was tried */
-    uint32_t tried;   /* addresses for which an attempt began */
+    uint8_t tried;    /* addresses for which an attempt began */
 };
 
 /* Called exactly once, on the loop's thread, never from within connector_start(). */

@@ -40,7 +40,7 @@ static enum handshake_result read_head(struct handshake *handshake, struct buf *
             break;
         }
         handshake->scan = (struct http_scan){0};
-        const int status = head->status;
+        const uint16_t status = head->status;
         buf_take(in, head->size);
         if (status >= 200 && status < 300)
             return HANDSHAKE_DONE;

@@ -30,7 +30,7 @@ struct handshake {
     struct http_scan scan;
     enum outcome outcome; /* why not */
     const char *why;      /* a fixed phrase that goes on after the proxy's name */
-    int status;           /* that an HTTP proxy answered; 0: none */
+    uint16_t status;      /* that an HTTP proxy answered; 0: none */
 };
 
 enum handshake_result { HANDSHAKE_MORE, HANDSHAKE_DONE, HANDSHAKE_FAILED };

@@ -231,15 +231,17 @@ static size_t turn_way(struct relay_way *way, const struct relay_way *back, stru
     return moved;
 }
 
+static bool has_ended(const struct stream *stream)
+{
+    return stream->deaf || stream->eof;
+}
+
 static void note_end(struct relay *relay)
 {
-    if (relay->ended_first != RELAY_NOBODY)
+    if (relay->up.ended_first || relay->down.ended_first)
         return;
-    const struct stream *client = relay->up.from, *upstream = relay->down.from;
-    if (client->deaf || client->eof)
-        relay->ended_first = RELAY_CLIENT;
-    else if (upstream->deaf || upstream->eof)
-        relay->ended_first = RELAY_UPSTREAM;
+    relay->up.ended_first = has_ended(relay->up.from);
+    relay->down.ended_first = !relay->up.ended_first && has_ended(relay->down.from);
 }
 
 size_t relay_turn(struct relay *relay, struct relay_room *room)

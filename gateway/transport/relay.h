@@ -32,13 +32,11 @@ struct relay_way {
     bool bulk;      /* goes through the pipe */
     uint8_t kept;   /* 1 + the number of the pipe that holds some of it; 0: none */
     bool done;
+    bool ended_first; /* `from` sent a FIN or reset, and before the other did */
 };
-
-enum relay_side { RELAY_NOBODY, RELAY_CLIENT, RELAY_UPSTREAM };
 
 struct relay {
     struct relay_way up, down;
-    enum relay_side ended_first; /* who sent the first FIN or reset */
 };
 
 /* What the streams have in `in` is the first to be carried. */

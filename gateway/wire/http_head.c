@@ -62,7 +62,7 @@ struct facts {
     size_t option_count;
 };
 
-static bool refuse(struct http_fault *fault, int status, const char *why)
+static bool refuse(struct http_fault *fault, uint16_t status, const char *why)
 {
     *fault = (struct http_fault){.status = status, .why = why};
     return false;
@@ -403,7 +403,8 @@ static bool read_response(struct str head, bool is_head, struct http_response *o
     struct str line = cut_line(&head);
     out->minor = minor_of(str_take_until(&line, ' '));
     struct str status = str_take_until(&line, ' ');
-    out->status = (status.p[0] - '0') * 100 + (status.p[1] - '0') * 10 + (status.p[2] - '0');
+    out->status =
+        (uint16_t)((status.p[0] - '0') * 100 + (status.p[1] - '0') * 10 + (status.p[2] - '0'));
     out->reason = line;
     if (!read_fields(head, out->fields, &out->field_count, &facts, fault) ||
         !check_framing(&facts, out->minor, fault))

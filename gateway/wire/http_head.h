@@ -49,7 +49,7 @@ enum http_body { HTTP_BODY_NONE, HTTP_BODY_LENGTH, HTTP_BODY_CHUNKED, HTTP_BODY_
 enum http_result { HTTP_PARSED, HTTP_MORE, HTTP_REFUSED };
 
 struct http_fault {
-    int status;       /* 400, 414, 431, 505; 502 for responses */
+    uint16_t status;  /* 400, 414, 431, 505; 502 for responses */
     const char *why;  /* a fixed phrase that never quotes the input */
     struct str asked; /* what is no target, as it came; p == NULL: another fault */
 };
@@ -83,7 +83,7 @@ struct http_request {
 
 struct http_response {
     size_t size;
-    int status; /* 100-999 */
+    uint16_t status; /* 100-999 */
     int minor;
     struct str reason;
     enum http_body body; /* for the method and status given */

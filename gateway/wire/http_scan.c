@@ -34,7 +34,7 @@ static const uint8_t part_bytes[] = {
 
 enum { VERSION_LEN = sizeof("HTTP/1.1") - 1 };
 
-static bool refuse(struct http_fault *fault, int status, const char *why)
+static bool refuse(struct http_fault *fault, uint16_t status, const char *why)
 {
     *fault = (struct http_fault){.status = status, .why = why};
     return false;

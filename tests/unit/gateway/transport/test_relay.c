@@ -226,7 +226,7 @@ static void client_half_closes(void **state)
     settle(tunnel);
     assert_hears(tunnel->client, "answer");
     assert_true(relay_is_over(&tunnel->relay));
-    assert_int_equal(tunnel->relay.ended_first, RELAY_CLIENT);
+    assert_true(tunnel->relay.up.ended_first);
     stream_close(&tunnel->near_client); /* the last FIN is left to whoever closes */
     assert_hears_the_end(tunnel->client);
 }
@@ -246,7 +246,7 @@ static void server_half_closes(void **state)
     shutdown(tunnel->client, SHUT_WR);
     settle(tunnel);
     assert_true(relay_is_over(&tunnel->relay));
-    assert_int_equal(tunnel->relay.ended_first, RELAY_UPSTREAM);
+    assert_true(tunnel->relay.down.ended_first);
 }
 
 /* H20: what the server sent before it reset the connection reaches the client. */
@@ -292,7 +292,7 @@ static void client_resets(void **state)
     assert_true(tunnel->near_client.deaf);
     assert_false(tunnel->near_server.fin_sent);
     assert_hears(tunnel->server, "last words");
-    assert_int_equal(tunnel->relay.ended_first, RELAY_CLIENT);
+    assert_true(tunnel->relay.up.ended_first);
 }
 
 /* H38: a client that does not read stops the server instead of filling us. */
