@@ -298,6 +298,7 @@ class Waiting(DnsCase):
         self.assertEqual(self.gw.get("http://evil.example/").status, 403)
 
     def test_a_client_that_has_only_finished_speaking_is_served(self):
+        """One that is gone altogether looks the same, and ends when it is answered."""
         good = self.upstream()
         release = threading.Event()
 
@@ -309,10 +310,16 @@ class Waiting(DnsCase):
         client.request(f"CONNECT good.test:{good.port} HTTP/1.1")
         self.names.wait_until_asked("good.test")
         client.finish()
-        for _ in range(3):  # its end has been seen when others have been served
+        gone = self.gw.client()
+        gone.request(f"CONNECT good.test:{good.port} HTTP/1.1")
+        gone.close()
+        for _ in range(3):  # their ends have been seen when others have been served
             self.assertEqual(self.gw.get("http://evil.example/").status, 403)
         release.set()
         self.assertEqual(client.response("CONNECT").status, 200)
+        close = self.gw.wait_for_record(lambda entry: entry["kind"] == "close")
+        self.assertEqual((close["host"], close["cause"]), ("good.test", "client"))
+        client.close()
 
     def test_D17_dead_first_servers_are_passed_over_and_not_asked_first_again(self):
         good = self.upstream()
