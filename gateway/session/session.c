@@ -299,9 +299,9 @@ static bool is_unanswered(const struct session *s)
 static void go_on_as_judged(struct session *s)
 {
     const bool reads = standing_reads_hello(&s->request.decision);
-    if (s->step == STEP_EXCHANGE) {
+    if (s->step == STEP_EXCHANGE)
         standing_lapse(s);
-    } else if (s->step == STEP_RESOLVE || s->step == STEP_CONNECT || s->step == STEP_HANDSHAKE) {
+    if (s->step == STEP_RESOLVE || s->step == STEP_CONNECT || s->step == STEP_HANDSHAKE) {
         end_upstream(s);
         proceed(s, STEP_RESOLVE);
     } else if (s->step == STEP_RELAY && reads && s->request.front != FRONT_HTTP &&
@@ -310,6 +310,8 @@ static void go_on_as_judged(struct session *s)
         proceed(s, STEP_HELLO);
     } else if (s->step == STEP_HELLO && !reads) {
         proceed(s, STEP_RELAY);
+    } else {
+        watch_time(s); /* its limits may end it earlier now */
     }
 }
 

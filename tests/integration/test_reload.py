@@ -136,6 +136,16 @@ class Hup(ReloadCase):
             self.gw.reload(self.allowing("b.test"))
             self.assert_refused(client.get(f"http://{origin.authority}/2"), 403, "not-allowed")
 
+    def test_shorter_limits_count_for_what_is_open(self):
+        for limit, cause in (("idle-timeout", "idle"), ("tunnel-lifetime", "lifetime")):
+            with self.subTest(limit=limit):
+                self.lab()
+                tunnel, number = self.tunnel("a.test"), len(self.gw.records("close")) + 1
+                self.gw.reload(self.allowing("a.test", gateway=f"{limit} = 100ms"))
+                tunnel.expect_eof()
+                self.assertEqual(self.gw.close_record(number=number)["cause"], cause)
+                self.gw.stop()
+
     def test_C10_allowed_tunnels_live_through_many_reloads(self):
         self.lab()
         tunnels = [self.tunnel("a.test") for _ in range(100)]
