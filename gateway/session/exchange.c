@@ -171,13 +171,7 @@ static void append_fields(struct buf *out, const struct http *http,
         if (!field->hop_by_hop && !http_is_own(field->name) && !poses_as_us(http, field))
             http_write_field(out, field->name, field->value);
     }
-    buf_append(out, STR("Via: "));
-    for (size_t i = 0; i < head->field_count; i++)
-        if (str_ieq(head->fields[i].name, STR("Via")) && head->fields[i].value.len > 0) {
-            buf_append(out, head->fields[i].value);
-            buf_append(out, STR(", "));
-        }
-    buf_append(out, STR("1.1 srt-gateway\r\n"));
+    http_write_via(out, head->fields, head->field_count, NULL);
 }
 
 /* HTTP/1.0 knows neither chunks nor interim answers: there the end of the connection is the end. */
@@ -250,11 +244,6 @@ static enum exchange_result head_missing(struct session *session)
     return refuse(session, OUTCOME_BAD_RESPONSE,
                   upstream->in.len == 0 ? "the server closed the connection without an answer"
                                         : "the server closed the connection within the head");
-}
-
-static size_t head_limit(const struct session *session)
-{
-    return session_config(session)->max_header_bytes + 1; /* one more, so that too long is seen */
 }
 
 static enum exchange_result read_response(struct session *session)
@@ -342,7 +331,7 @@ static bool pump_response(struct session *session, enum exchange_result *result)
     }
     bool head_waits = false;
     if (!http->head_passed && client->out.len < RELAY_CHUNK) {
-        moved |= stream_fill(upstream, head_limit(session)) > 0;
+        moved |= stream_fill(upstream, session_head_limit(session)) > 0;
         *result = read_response(session);
         head_waits = http->head_passed;
         moved |= head_waits;

@@ -9,21 +9,9 @@ void http_body_begin(struct http_body_in *body, enum http_body kind, uint64_t le
 
 static bool feed_chunked(struct http_body_in *body, struct str in, size_t *used, struct str *data)
 {
-    *data = (struct str){in.p, 0};
-    switch (chunked_feed(&body->chunked, in, used, data)) {
-    case CHUNKED_BAD:
-        return false;
-    case CHUNKED_DONE:
-        body->done = true;
-        data->len = 0;
-        return true;
-    case CHUNKED_MORE:
-        data->len = 0;
-        return true;
-    case CHUNKED_DATA:
-        return true;
-    }
-    return false;
+    const enum chunked_result result = chunked_feed(&body->chunked, in, used, data);
+    body->done = result == CHUNKED_DONE;
+    return result != CHUNKED_BAD;
 }
 
 bool http_body_feed(struct http_body_in *body, struct str in, size_t *used, struct str *data)
@@ -84,4 +72,18 @@ void http_write_length(struct buf *out, uint64_t length)
     buf_append(out, STR("Content-Length: "));
     buf_number(out, length);
     buf_append(out, STR("\r\n"));
+}
+
+void http_write_via(struct buf *out, const struct http_field *fields, size_t count,
+                    const char *token)
+{
+    buf_append(out, STR("Via: "));
+    for (size_t i = 0; i < count; i++) {
+        if (!str_ieq(fields[i].name, STR("Via")) || fields[i].value.len == 0)
+            continue;
+        buf_append(out, fields[i].value);
+        buf_append(out, STR(", "));
+    }
+    BUF_JOIN(out, "1.1 srt-gateway", token != NULL ? " (" : NULL, token, token != NULL ? ")" : NULL,
+             "\r\n");
 }

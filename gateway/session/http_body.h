@@ -27,10 +27,14 @@ bool http_body_feed(struct http_body_in *body, struct str in, size_t *used, stru
 /* Writes data as it is, or as one chunk. */
 void http_body_write(struct buf *out, enum http_body kind, struct str data);
 /* The end, which only a chunked body shows. */
+void http_body_finish(struct buf *out, enum http_body kind);
+
 /* Of a head. */
 void http_write_field(struct buf *out, struct str name, struct str value);
 void http_write_length(struct buf *out, uint64_t length);
-
-void http_body_finish(struct buf *out, enum http_body kind);
+/* Via: who has passed it on so far, as `fields` say, and the gateway; with `token`, unless NULL, by
+ * which it knows itself again. */
+void http_write_via(struct buf *out, const struct http_field *fields, size_t count,
+                    const char *token);
 
 #endif

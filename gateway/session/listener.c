@@ -77,7 +77,6 @@ static int remove_stale(const char *path, const struct sockaddr_un *addr, struct
 
 static int find_group(const char *name, gid_t *out, struct srt_err *err)
 {
-    errno = 0;
     const struct group *group = getgrnam(name);
     if (group == NULL)
         return srt_err_set(err, "there is no group %s", name);

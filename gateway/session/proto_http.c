@@ -162,20 +162,6 @@ static void append_host(struct buf *out, const struct target *target)
 }
 
 /* RFC 9110 7.6.3: what came, in one field, and us. The comment is how we know our own. */
-static void append_via(struct buf *out, const struct http_field *fields, size_t count,
-                       const char *token)
-{
-    buf_append(out, STR("Via: "));
-    for (size_t i = 0; i < count; i++) {
-        if (!str_ieq(fields[i].name, STR("Via")) || fields[i].value.len == 0)
-            continue;
-        buf_append(out, fields[i].value);
-        buf_append(out, STR(", "));
-    }
-    BUF_JOIN(out, "1.1 srt-gateway", token != NULL ? " (" : NULL, token, token != NULL ? ")" : NULL,
-             "\r\n");
-}
-
 static void append_body_fields(struct buf *out, enum http_body body, uint64_t length)
 {
     if (body == HTTP_BODY_LENGTH)
@@ -221,7 +207,7 @@ static void write_forward(struct session *session, const struct http_request *he
         else
             http_write_field(out, field->name, field->value);
     }
-    append_via(out, head->fields, head->field_count, workers_loop_token(session->worker->team));
+    http_write_via(out, head->fields, head->field_count, workers_loop_token(session->worker->team));
     append_body_fields(out, head->body, head->length);
     if (http->wants_upgrade) {
         buf_append(out, STR("Connection: upgrade\r\n"));

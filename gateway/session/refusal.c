@@ -8,8 +8,6 @@
 #include <ctype.h>
 #include <stdio.h>
 
-enum { TEXT_MAX = 1024 };
-
 enum { ASKED_MAX = 100, ESCAPED = sizeof("\\x00") - 1 };
 
 /* What was asked for, printable and in quotes, "" where that is not known. What may be credentials

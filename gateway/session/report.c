@@ -6,6 +6,7 @@
 #include "record/squid.h"
 #include "session/refusal.h"
 #include "session/session.h"
+#include "session/standing.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -19,8 +20,9 @@ static const char *const close_words[] = {
     [CLOSE_ERROR] = "error",
 };
 
-static const char *peer_text(const struct peer *peer, char out[PEER_TEXT_MAX])
+const char *report_peer(const struct session *session, char out[PEER_TEXT_MAX])
 {
+    const struct peer *peer = &session->peer;
     char addr[ADDR_TEXT_MAX], port[TEXT_NUMBER_MAX];
     if (peer->addr.family != 0) {
         const bool v6 = peer->addr.family == 6;
@@ -35,22 +37,14 @@ static const char *peer_text(const struct peer *peer, char out[PEER_TEXT_MAX])
     return out;
 }
 
-const char *report_peer(const struct session *session, char out[PEER_TEXT_MAX])
-{
-    return peer_text(&session->peer, out);
-}
-
 static const char *sandbox_name(const struct session *session)
 {
     return session->door->sandbox != NULL ? session->door->sandbox->name : NULL;
 }
 
-/* The policy that the client is under; a private gateway has none but the sandbox's settings. */
 static const char *session_policy_name(const struct session *session)
 {
-    const struct policy *policy = session->identity.policy;
-    if (policy == NULL && session->narrowing != NULL)
-        policy = session->narrowing->policy;
+    const struct policy *policy = standing_policy(session);
     return policy != NULL ? policy_name(policy) : NULL;
 }
 
@@ -107,7 +101,7 @@ static void write_decision(struct session *session, const char *message)
     const struct request *request = &session->request;
     char peer[PEER_TEXT_MAX];
     struct event_request event = describe(session);
-    event.peer = str_of(peer_text(&session->peer, peer));
+    event.peer = str_of(report_peer(session, peer));
     struct json *json = &session->worker->json;
     json_reset(&session->worker->squid);
     /* One that was admitted has its line when it is over. */
@@ -233,7 +227,7 @@ void report_close(struct session *session, enum close_cause cause)
     event_close(json, &event, &close);
     json_reset(&session->worker->squid);
     if (audit_wants_squid(session->worker->audit)) {
-        event.peer = str_of(peer_text(&session->peer, peer));
+        event.peer = str_of(report_peer(session, peer));
         write_squid(session, &event, &close);
     }
     (void)submit(session, 0);

@@ -79,13 +79,13 @@ static bool wants_input(const struct session *s, const struct stream *stream)
     switch (s->step) {
     case STEP_READ:
         return stream == &s->upstream ||
-               (stream->in.len < read_limit(s) && stream->out.len < UNANSWERED_MAX);
+               (stream->in.len < session_head_limit(s) && stream->out.len < UNANSWERED_MAX);
     case STEP_HANDSHAKE:
         return stream == &s->upstream;
     case STEP_HEAR:
         return stream == &s->client && stream->in.len < HEAR_MAX;
     case STEP_FILTER:
-        return stream == &s->client && stream->in.len < read_limit(s);
+        return stream == &s->client && stream->in.len < session_head_limit(s);
     case STEP_HELLO:
     case STEP_RELAY:
         return relay_reads(&s->relay, stream);
@@ -359,9 +359,7 @@ void session_describe(const struct session *s, struct tunnel_info *out, char hos
                       char addr[ADDR_TEXT_MAX])
 {
     const struct request *request = &s->request;
-    const struct policy *policy = s->identity.policy != NULL ? s->identity.policy
-                                  : s->narrowing != NULL     ? s->narrowing->policy
-                                                             : NULL;
+    const struct policy *policy = standing_policy(s);
     *out = (struct tunnel_info){
         .sandbox = s->door->sandbox != NULL ? s->door->sandbox->name : NULL,
         .client = s->identity.client_name,

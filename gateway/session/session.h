@@ -144,6 +144,8 @@ void session_begin_request(struct session *session, enum front front);
 enum proto_result session_refuse_request(struct session *session, enum outcome outcome,
                                          uint16_t http_status, const char *why);
 const struct gateway_config *session_config(const struct session *session);
+/* Of bytes read ahead for a head: one more than it may have, so that too long is seen. */
+size_t session_head_limit(const struct session *session);
 /* What judges the request at hand. */
 struct chain session_chain(const struct session *session);
 /* Who the client is under the snapshot in force. */

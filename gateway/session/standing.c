@@ -10,6 +10,11 @@ const struct gateway_config *session_config(const struct session *s)
     return (s->tenure != NULL ? s->tenure : s->worker->tenure)->snapshot->config;
 }
 
+size_t session_head_limit(const struct session *s)
+{
+    return session_config(s)->max_header_bytes + 1;
+}
+
 void standing_leave(struct session *s)
 {
     tenure_leave(s->tenure);
@@ -22,6 +27,13 @@ void standing_leave(struct session *s)
 static struct narrowing *narrowing_in_force(const struct session *s)
 {
     return s->door->sandbox != NULL ? s->door->sandbox->narrowing : NULL;
+}
+
+const struct policy *standing_policy(const struct session *s)
+{
+    if (s->identity.policy != NULL || s->narrowing == NULL)
+        return s->identity.policy;
+    return s->narrowing->policy;
 }
 
 bool standing_is_current(const struct session *s)

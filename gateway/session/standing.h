@@ -2,8 +2,8 @@
  * Under which configuration a session's request stands: its tenure, narrowing and identity, what is
  * asked of them, and how a request that was let through moves to what a reload has put in force.
  *
- * Thread: the session's worker. session_config(), session_chain() and session_identify() are here
- * too; session/session.h offers them to the protocols.
+ * Thread: the session's worker. session_config(), session_head_limit(), session_chain() and
+ * session_identify() are here too; session/session.h offers them to the protocols.
  */
 #ifndef SESSION_STANDING_H
 #define SESSION_STANDING_H
@@ -14,12 +14,16 @@
 
 struct identity;
 struct narrowing;
+struct policy;
 struct session;
 
 /* Takes up what is in force now; the verdict that was found under something else is void. The
  * result says who the client is. */
 enum outcome standing_adopt(struct session *session);
 void standing_leave(struct session *session);
+/* The policy that the client is under; a private gateway has none but the sandbox's settings. NULL:
+ * neither. */
+const struct policy *standing_policy(const struct session *session);
 /* It stands under what is in force. */
 bool standing_is_current(const struct session *session);
 /* Takes up what is in force now if that allows the request too, or if it is to be told so. */

@@ -2,6 +2,7 @@
 
 #include "session/ending.h"
 #include "session/report.h"
+#include "session/standing.h"
 #include "srt/must.h"
 
 #include <poll.h>
@@ -134,7 +135,7 @@ static bool is_approved(const struct approved *approved, const struct addr *addr
 
 static const struct config_bind *bind_of(const struct session *s)
 {
-    return policy_bind(s->identity.policy != NULL ? s->identity.policy : s->narrowing->policy);
+    return policy_bind(standing_policy(s));
 }
 
 /* A kept upstream serves only this client, the same target, the same way, an address that is

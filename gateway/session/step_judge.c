@@ -63,7 +63,7 @@ enum step enter_filter(struct session *s)
 /* A client that has closed may have closed only its half; it has as long as in an exchange. */
 enum step wake_filter(struct session *s)
 {
-    stream_fill(&s->client, read_limit(s));
+    stream_fill(&s->client, session_head_limit(s));
     if (s->client.broken || s->client.deaf)
         return after_filters(s, filtering_give_up(s, true));
     if (s->client.eof && s->client_fin <= 0)

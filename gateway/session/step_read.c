@@ -23,11 +23,6 @@ enum proto_result session_refuse_request(struct session *s, enum outcome outcome
     return PROTO_REFUSED;
 }
 
-size_t read_limit(const struct session *s)
-{
-    return session_config(s)->max_header_bytes + 1; /* one more, so that too long is seen */
-}
-
 static void choose_proto(struct session *s)
 {
     const struct config_listen *config = s->door->config;
@@ -153,7 +148,7 @@ enum step wake_read(struct session *s)
     stream_flush(&s->client);
     if (s->client.deaf)
         return STEP_CLOSE;
-    stream_fill(&s->client, read_limit(s));
+    stream_fill(&s->client, session_head_limit(s));
     return read_request(s);
 }
 

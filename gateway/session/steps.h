@@ -41,8 +41,6 @@ enum step enter_read(struct session *s);
 enum step wake_read(struct session *s);
 double read_deadline(const struct session *s);
 enum step read_late(struct session *s);
-/* Of the client's bytes that no step has used yet. */
-size_t read_limit(const struct session *s);
 /* What an idle upstream says, or its end, is nobody's answer (RFC 9112 9.3 allows to close it). */
 void look_at_idle_upstream(struct session *s);
 

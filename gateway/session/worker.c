@@ -366,6 +366,16 @@ void workers_prepare(struct workers *team, struct snapshot *snapshot,
     }
 }
 
+/* `done` may be NULL. */
+static void ask_all(struct workers *team, bool (*run)(struct errand *), workers_done_fn *done,
+                    void *arg)
+{
+    struct round *round = round_create(team, round_finish_done, arg);
+    round->done = done;
+    for (unsigned i = 0; i < team->count; i++)
+        errand_send(errand_create(round, &team->all[i], run));
+}
+
 static bool run_commit(struct errand *errand)
 {
     worker_commit(errand->worker);
@@ -374,10 +384,7 @@ static bool run_commit(struct errand *errand)
 
 void workers_commit(struct workers *team, workers_done_fn *done, void *arg)
 {
-    struct round *round = round_create(team, round_finish_done, arg);
-    round->done = done;
-    for (unsigned i = 0; i < team->count; i++)
-        errand_send(errand_create(round, &team->all[i], run_commit));
+    ask_all(team, run_commit, done, arg);
 }
 
 static bool run_abort(struct errand *errand)
@@ -388,9 +395,7 @@ static bool run_abort(struct errand *errand)
 
 void workers_abort(struct workers *team)
 {
-    struct round *round = round_create(team, round_finish_done, NULL);
-    for (unsigned i = 0; i < team->count; i++)
-        errand_send(errand_create(round, &team->all[i], run_abort));
+    ask_all(team, run_abort, NULL, NULL);
 }
 
 static void wake_idle(struct worker *worker)
@@ -416,10 +421,7 @@ static bool run_drain(struct errand *errand)
 
 void workers_drain(struct workers *team, workers_done_fn *done, void *arg)
 {
-    struct round *round = round_create(team, round_finish_done, arg);
-    round->done = done;
-    for (unsigned i = 0; i < team->count; i++)
-        errand_send(errand_create(round, &team->all[i], run_drain));
+    ask_all(team, run_drain, done, arg);
 }
 
 /* ---- the place is another process's ---- */
@@ -436,10 +438,7 @@ static bool run_retire(struct errand *errand)
 
 void workers_retire(struct workers *team, workers_done_fn *done, void *arg)
 {
-    struct round *round = round_create(team, round_finish_done, arg);
-    round->done = done;
-    for (unsigned i = 0; i < team->count; i++)
-        errand_send(errand_create(round, &team->all[i], run_retire));
+    ask_all(team, run_retire, done, arg);
 }
 
 static bool run_hurry(struct errand *errand)
@@ -451,9 +450,7 @@ static bool run_hurry(struct errand *errand)
 
 void workers_hurry(struct workers *team)
 {
-    struct round *round = round_create(team, round_finish_done, NULL);
-    for (unsigned i = 0; i < team->count; i++)
-        errand_send(errand_create(round, &team->all[i], run_hurry));
+    ask_all(team, run_hurry, NULL, NULL);
 }
 
 static bool run_await_end(struct errand *errand)
@@ -465,10 +462,7 @@ static bool run_await_end(struct errand *errand)
 
 void workers_await_end(struct workers *team, workers_done_fn *done, void *arg)
 {
-    struct round *round = round_create(team, round_finish_done, arg);
-    round->done = done;
-    for (unsigned i = 0; i < team->count; i++)
-        errand_send(errand_create(round, &team->all[i], run_await_end));
+    ask_all(team, run_await_end, done, arg);
 }
 
 /* ---- tunnels ---- */
@@ -595,10 +589,7 @@ static bool run_ping(struct errand *errand)
 
 void workers_ping(struct workers *team, workers_done_fn *done, void *arg)
 {
-    struct round *round = round_create(team, round_finish_done, arg);
-    round->done = done;
-    for (unsigned i = 0; i < team->count; i++)
-        errand_send(errand_create(round, &team->all[i], run_ping));
+    ask_all(team, run_ping, done, arg);
 }
 
 /* ---- statistics ---- */
