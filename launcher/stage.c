@@ -330,6 +330,14 @@ static void reap(struct ward *ward)
         finish(ward->sock, ward->signals, ward->status);
 }
 
+static void hand_on(const struct ward *ward, enum stage_word word, int number)
+{
+    if (ward->lingers && (word == STAGE_SIGNAL || word == STAGE_TYPED))
+        kill(-1, number);
+    else if (word == STAGE_SIGNAL || (word == STAGE_TYPED && kill(-ward->command, number) != 0))
+        kill(ward->command, number);
+}
+
 static void obey(const struct ward *ward)
 {
     struct stage_message message = {.word = 0};
@@ -342,8 +350,8 @@ static void obey(const struct ward *ward)
     if (message.word == STAGE_FOREGROUND && ward->own_group && !ward->lingers) {
         take_terminal(ward->command);
         kill(-ward->command, SIGCONT);
-    } else if (message.word == STAGE_SIGNAL && message.number > 0 && message.number < NSIG) {
-        kill(ward->lingers ? -1 : ward->command, message.number);
+    } else if (message.number > 0 && message.number < NSIG) {
+        hand_on(ward, (enum stage_word)message.word, message.number);
     }
 }
 

@@ -30,6 +30,7 @@ enum stage_word {
         'n', /* with the descriptor, or without one where supervision is not to be had */
     STAGE_LINGERS = 'l', /* the command has ended, but not all that it started */
     STAGE_SIGNAL = 's',
+    STAGE_TYPED = 'y', /* a signal that the terminal sends: to the command's whole group */
     STAGE_FOREGROUND = 'c',
 };
 

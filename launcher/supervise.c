@@ -108,8 +108,9 @@ static void on_signal(struct watch *watch, const struct signalfd_siginfo *info)
         return;
     }
     if (!from_terminal || watch->run->job->own_group)
-        stage_send(watch->run->cell->sock, STAGE_SIGNAL, number, NULL);
-    if (number == SIGTSTP)
+        stage_send(watch->run->cell->sock, from_terminal ? STAGE_TYPED : STAGE_SIGNAL, number,
+                   NULL);
+    if (number == SIGTSTP && !watch->run->job->own_group) /* else when the command has stopped */
         stop_ourselves(watch);
     if (number == SIGTERM && watch->kill_at_ms == 0)
         watch->kill_at_ms = clock_ms() + KILL_AFTER_MS;
@@ -237,6 +238,7 @@ static void on_stage(struct watch *watch)
     case STAGE_READY:
     case STAGE_GO:
     case STAGE_SIGNAL:
+    case STAGE_TYPED:
     case STAGE_FOREGROUND:
         break;
     }

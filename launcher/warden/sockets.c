@@ -210,9 +210,10 @@ static int bind_here(struct call *call, int dir, int sock, const struct sockaddr
 }
 
 /* getsockname() tells everybody the very words of bind(), and programs hand them on to others. So
- * they are the caller's, where these lead to the spot. Somebody inside who exchanges a directory
- * between that look and bind() gets a socket elsewhere in what may be written, which nobody can
- * read or run; the caller is refused. */
+ * they are the caller's, where these lead to the spot. Nobody inside can exchange a directory
+ * between that look and bind(), as renames wait for us. Who does so outside, or in another sandbox,
+ * gets a socket elsewhere in what may be written, which nobody can read or run; the caller is
+ * refused. */
 static int bind_by_words(struct call *call, int sock, const char *path,
                          const union socket_address *words, socklen_t len, const struct spot *spot)
 {

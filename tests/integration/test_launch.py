@@ -956,6 +956,36 @@ class Terminal(Launch):
         self.expect("status 130")
         self.expect("OUT$ ")
 
+    def start_behind_srt_launch(self, marker):
+        """A command in the moment before the terminal is its own, when what is typed goes to srt-launch: another process of the
+        session gives the terminal back to that."""
+        os.mkfifo(os.path.join(self.work, "group"))
+        self.spawn("")
+        self.type("python3 -c \"import os, signal; signal.signal(signal.SIGTTOU, signal.SIG_IGN);"
+                  " os.tcsetpgrp(0, int(open('group').read())); print('ta' + 'ken')\" &\n")
+        self.type(f"{self.launch} -s ../settings.json --egress none /bin/sh -c 'sleep {marker}; exit 0'; echo status $?\n")
+        self.wait_asleep(marker)
+        group = next(os.getpgid(pid) for pid in alive(marker) if comm(pid) == "srt-launch")
+        with open(os.path.join(self.work, "group"), "w") as f:
+            f.write(str(group))
+        self.expect("taken")
+
+    def test_U05_a_ctrl_c_of_a_moment_before_ends_all_of_the_command(self):
+        self.start_behind_srt_launch("77533")
+        self.type("\x03")
+        self.expect("status 130")
+
+    def test_U05_a_ctrl_z_of_a_moment_before_stops_all_of_the_command_once(self):
+        self.start_behind_srt_launch("77534")
+        self.type("\x1a")
+        self.expect("Stopped")
+        self.expect("OUT$ ")
+        self.type("fg\n")
+        self.wait_in_front("77534")
+        self.type("\x03")
+        self.assertNotIn("Stopped", self.expect("OUT$ "))
+        self.assertTrue(until(lambda: alive("77534") == []))
+
     def test_U05_ctrl_z_and_fg(self):
         self.spawn("/bin/sh -c 'echo u\"\"p; read x; echo got $x'; echo status $?")
         self.expect("up")
