@@ -2,7 +2,6 @@
 #include "launcher/warden/held.h"
 #include "launcher/warden/sockets.h"
 #include "launcher/warden/waits.h"
-
 #include "srt/cleanup.h"
 #include "srt/clock.h"
 
@@ -37,6 +36,7 @@ struct sending {
     int process, sock;
     int flags;
     bool stream;
+    uint64_t len_at; /* where sendmmsg() wants the number of bytes; 0 = it is the result */
     union socket_address to;
     socklen_t to_len;
     int held;                      /* what `to` leads to */
@@ -244,14 +244,18 @@ static bool has_more(const struct sending *sending)
     return sending->stream && sending->sent < sending->total;
 }
 
-/* What the caller gets. */
+/* What the caller gets; of sendmmsg(), how many messages. */
 static int64_t outcome(const struct sending *sending, int result)
 {
-    if (result == -EPIPE && sending->stream && (sending->flags & MSG_NOSIGNAL) == 0)
+    const unsigned len = (unsigned)sending->sent;
+    const bool failed = result != 0 && sending->sent == 0;
+    if (failed && result == -EPIPE && sending->stream && (sending->flags & MSG_NOSIGNAL) == 0)
         syscall(SYS_pidfd_send_signal, sending->process, SIGPIPE, NULL, 0);
-    if (result == -ECONNREFUSED)
+    if (failed && result == -ECONNREFUSED)
         socket_report_abstract(sending->call, sending->operation, &sending->to, sending->to_len);
-    return result == 0 || sending->sent > 0 ? (int64_t)sending->sent : result;
+    if (failed || sending->len_at == 0)
+        return failed ? result : (int64_t)sending->sent;
+    return call_write_memory(sending->call, sending->len_at, &len, sizeof(len)) == 0 ? 1 : -EFAULT;
 }
 
 static bool may_wait(const struct sending *sending)
@@ -288,8 +292,8 @@ static int push_all(struct sending *sending)
     return result;
 }
 
-/* Sends one message, `count` of which it is the first. */
-static int64_t finish(struct sending *sending, bool counted)
+/* Sends one message. */
+static int64_t finish(struct sending *sending)
 {
     if (!call_waits(sending->call))
         return -EINTR;
@@ -303,7 +307,7 @@ static int64_t finish(struct sending *sending, bool counted)
     int64_t value = outcome(sending, push_all(sending));
     if (value < 0)
         wait_end(sending->call, value);
-    call_return(sending->call, counted ? 1 : value);
+    call_return(sending->call, value);
     _exit(0);
 }
 
@@ -335,7 +339,7 @@ int64_t answer_sendto(struct call *call, const struct table_row *row, const uint
         return -EINVAL;
     if (args[4] != 0 && args[5] != 0)
         result = take_name(&sending, args[4], (size_t)args[5]);
-    return result != 0 ? result : reply(&sending, finish(&sending, false));
+    return result != 0 ? result : reply(&sending, finish(&sending));
 }
 
 int64_t answer_sendmsg(struct call *call, const struct table_row *row, const uint64_t *args)
@@ -347,15 +351,15 @@ int64_t answer_sendmsg(struct call *call, const struct table_row *row, const uin
         result = call_read_memory(call, args[1], &header, sizeof(header));
     if (result == 0)
         result = take_message(&sending, &header);
-    return result != 0 ? result : reply(&sending, finish(&sending, false));
+    return result != 0 ? result : reply(&sending, finish(&sending));
 }
 
-/* One of many: the number of its bytes is written back. Nobody waits for any but the first. */
+/* One of many. Nobody waits for any but the first. */
 static int64_t send_one_of(struct sending *sending, uint64_t address, bool first)
 {
     struct mmsghdr one;
-    const size_t len_at = offsetof(struct mmsghdr, msg_len);
     sending_reset(sending);
+    sending->len_at = address + offsetof(struct mmsghdr, msg_len);
     int64_t value = call_read_memory(sending->call, address, &one, sizeof(one));
     if (value == 0)
         value = take_message(sending, &one.msg_hdr);
@@ -363,11 +367,7 @@ static int64_t send_one_of(struct sending *sending, uint64_t address, bool first
         return value;
     if (!first)
         sending->flags |= MSG_DONTWAIT;
-    value = finish(sending, true);
-    unsigned len = value < 0 ? 0 : (unsigned)value;
-    if (value >= 0 && call_write_memory(sending->call, address + len_at, &len, sizeof(len)) != 0)
-        return -EFAULT;
-    return value;
+    return finish(sending);
 }
 
 int64_t answer_sendmmsg(struct call *call, const struct table_row *row, const uint64_t *args)

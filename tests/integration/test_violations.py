@@ -579,6 +579,23 @@ print(won > 0)
             servers[1].accept()
 
 
+# sendmmsg(), which Python does not know: `many` sends over `s` and prints what came of it.
+SENDMMSG = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+class iovec(ctypes.Structure): _fields_ = [('base', ctypes.c_char_p), ('len', ctypes.c_size_t)]
+class mmsghdr(ctypes.Structure): _fields_ = [(n, t) for n, t in (('name', ctypes.c_char_p), ('namelen', ctypes.c_uint), ('iov', ctypes.POINTER(iovec)),
+    ('iovlen', ctypes.c_size_t), ('control', ctypes.c_char_p), ('controllen', ctypes.c_size_t), ('flags', ctypes.c_long), ('len', ctypes.c_uint))]
+def many(*messages):
+    all = (mmsghdr * len(messages))()
+    for one, (to, text) in zip(all, messages):
+        name = b'\\1\\0' + to.encode() + b'\\0'
+        one.name, one.namelen, one.iovlen = name, len(name), 1
+        one.iov = ctypes.pointer(iovec(text, len(text)))
+    print(libc.sendmmsg(s.fileno(), all, len(all), 0), [one.len for one in all])
+"""
+
+
 class Datagrams(Told):
     """Messages that name their receiver, where the settings name a socket that takes datagrams."""
 
@@ -605,6 +622,16 @@ class Datagrams(Told):
         self.addCleanup(run.communicate)
         self.addCleanup(run.kill)
         return run
+
+    def await_waiting(self, run, count):
+        """Until so many calls wait."""
+        def children(pid, *name):
+            return subprocess.run(["pgrep", "-P", str(pid), *name], capture_output=True, text=True).stdout.split()
+        warden, = children(run.pid, "srt-warden")
+        end = time.monotonic() + 30
+        while len(children(warden)) != count and time.monotonic() < end:
+            time.sleep(0.02)
+        self.assertEqual(len(children(warden)), count)
 
     def test_logging_as_programs_do_it(self):
         result, violations = self.told_python(f"""
@@ -641,17 +668,7 @@ with open('carried') as f:
 told(s.sendto, b'x' * 100000, path)
 told(s.sendto, b'x' * 10000000, path)
 told(s.sendmsg, [b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [999]))], 0, path)
-libc = ctypes.CDLL(None, use_errno=True)
-class iovec(ctypes.Structure): _fields_ = [('base', ctypes.c_char_p), ('len', ctypes.c_size_t)]
-class mmsghdr(ctypes.Structure): _fields_ = [(n, t) for n, t in (('name', ctypes.c_char_p), ('namelen', ctypes.c_uint), ('iov', ctypes.POINTER(iovec)),
-    ('iovlen', ctypes.c_size_t), ('control', ctypes.c_char_p), ('controllen', ctypes.c_size_t), ('flags', ctypes.c_long), ('len', ctypes.c_uint))]
-def many(*messages):
-    all = (mmsghdr * len(messages))()
-    for one, (to, text) in zip(all, messages):
-        name = b'\\1\\0' + to.encode() + b'\\0'
-        one.name, one.namelen, one.iovlen = name, len(name), 1
-        one.iov = ctypes.pointer(iovec(text, len(text)))
-    print(libc.sendmmsg(s.fileno(), all, len(all), 0), [one.len for one in all])
+{SENDMMSG}
 many((path, b'm1'), (path, b'm22')); many((path, b'm3'), (elsewhere, b'no'), (path, b'no'))
 told(s.sendto, b'no', elsewhere); told(s.sendmsg, [b'no'], [], 0, elsewhere); many((elsewhere, b'no'))
 told(s.sendto, b'no', 'nothing'); told(s.sendto, b'no', b'\\0nobody')
@@ -716,17 +733,32 @@ t.join()
 """)
         said = [run.stdout.readline() for _ in range(4)]
         self.assertEqual(said[:3], ["full\n", "in time\n", "others went on\n"])
-        warden = subprocess.run(["pgrep", "-P", str(run.pid), "srt-warden"], capture_output=True, text=True).stdout.strip()
-        def waiting():
-            return len(subprocess.run(["pgrep", "-P", warden], capture_output=True, text=True).stdout.split())
-        end = time.monotonic() + 30
-        while waiting() > 1 and time.monotonic() < end:
-            time.sleep(0.02)
-        self.assertEqual(waiting(), 1)  # the killed child's has gone
+        self.await_waiting(run, 1)  # the killed child's has gone
         for i in range(int(said[3])):
             self.assertEqual(self.server.recv(100), b"%d" % i)
         self.assertEqual(self.server.recv(100), b"last")
         self.assertEqual(run.stdout.readline(), "sent\n")
+        self.assertEqual(run.wait(), 0)
+
+    def test_of_many_messages_one_that_waits_is_counted_as_others_are(self):
+        run = self.start("""
+import socket, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.setblocking(False)
+sent = 0
+try:
+    while True: s.sendto(b'x', sys.argv[1]); sent += 1
+except BlockingIOError: s.setblocking(True)
+print(sent, flush=True)
+""" + SENDMMSG + """
+many((sys.argv[1], b'waits'), (sys.argv[1], b'no more'))
+""")
+        sent = int(run.stdout.readline())
+        self.await_waiting(run, 1)
+        for _ in range(sent):
+            self.assertEqual(self.server.recv(100), b"x")
+        self.assertEqual(self.server.recv(100), b"waits")
+        self.assertEqual(run.stdout.readline(), "1 [5, 0]\n")
         self.assertEqual(run.wait(), 0)
 
     def test_a_full_backlog_stops_its_caller_and_nobody_else(self):
@@ -825,10 +857,16 @@ except BrokenPipeError: print('pipe', hit)
 try: a.sendmsg([b'x'], [], socket.MSG_NOSIGNAL)
 except BrokenPipeError: print('pipe', hit)
 try: socket.socket().sendmsg([b'x'])
-except OSError as e: print(e.errno in (32, 107))
+except OSError as e: print(e.errno in (32, 107))  # with a signal, too
+def leave_early(b):
+    for _ in range(10): b.recv(1 << 16)
+    b.close()
+for make in (tcp, lambda: socket.socketpair()):
+    a, b = make(); t = threading.Thread(target=leave_early, args=(b,)); t.start()
+    print(0 < a.sendmsg([data]) < len(data), hit); t.join()
 """, timeout=120)
         self.assertRan(result)
-        self.assertEqual(result.stdout, "True\n" * 4 + "3 4 b'udp' b'udp2'\n2\npipe [1]\npipe [1]\nTrue\n")
+        self.assertEqual(result.stdout, "True\n" * 4 + "3 4 b'udp' b'udp2'\n2\npipe [1]\npipe [1]\nTrue\n" + "True [1, 1]\n" * 2)
         self.assertEqual(violations, [])
 
     def test_without_a_socket_that_takes_them_there_are_none(self):
