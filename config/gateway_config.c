@@ -179,6 +179,20 @@ const struct place *reader_place_of(const struct reader *reader, const char *sec
     return seen->line != 0 ? seen : NULL;
 }
 
+/* The key of `  deny = b.test`, which somebody has indented, in its own bytes; or none. */
+static struct str indented_key(const struct ini_entry *entry)
+{
+    struct str rest = str_of(entry->value), word;
+    char key[INI_KEY_MAX + 1];
+    if (!entry->continuation || !str_has(rest, '='))
+        return STR_NULL;
+    word = str_trim(str_until(rest, '='));
+    if (word.len == 0 || word.len > INI_KEY_MAX)
+        return STR_NULL;
+    snprintf(key, sizeof(key), "%.*s", STR_ARG(word));
+    return find_option(entry->section, key) != NULL ? word : STR_NULL;
+}
+
 static void apply_defaults(struct gateway_config *config, const char *section, void *item)
 {
     struct faults faults = {0};
@@ -300,7 +314,12 @@ static bool may_set(struct reader *reader, const struct option *option,
                     const struct ini_entry *entry)
 {
     struct place *seen = &reader->seen[option - options];
-    if (entry->continuation && !option->list)
+    const struct str key = indented_key(entry);
+    if (key.len > 0)
+        fault_at(reader, entry->place,
+                 "an indented line continues %s; the key `%.*s` starts at the first column",
+                 option->key, STR_ARG(key));
+    else if (entry->continuation && !option->list)
         fault_at(reader, entry->place,
                  "an indented line continues a list, and %s has one value; a new key starts at "
                  "the first column",

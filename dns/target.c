@@ -100,9 +100,8 @@ bool target_parse_host(struct target *out, struct str host, uint16_t port, const
             return fail(why, "a bracket is not closed");
         return set_ipv6(out, (struct str){host.p + 1, host.len - 2}, why);
     }
-    if (str_has(host, ':'))
-        return set_ipv6(out, host, why);
-    return set_name_or_ipv4(out, host, why);
+    out->is_addr = addr_parse(&out->addr, host);
+    return out->is_addr || set_name_or_ipv4(out, host, why);
 }
 
 const char *target_host(char out[NAME_MAX_LEN + 1], const struct target *target)

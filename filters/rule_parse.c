@@ -227,6 +227,16 @@ static bool parse_wildcard(struct parser *parser, struct str below)
     return true;
 }
 
+static const char not_a_url[] = "a rule names a host, not a URL: leave out the scheme and the path";
+
+/* `github.com/org` is no range, however wrong. */
+static bool has_path(struct str host)
+{
+    const struct str before = str_until(host, '/');
+    return before.len < host.len && before.len > 0 &&
+           (before.p[before.len - 1] < '0' || before.p[before.len - 1] > '9');
+}
+
 static bool parse_host(struct parser *parser, struct str host)
 {
     struct rule *rule = parser->rule;
@@ -239,6 +249,8 @@ static bool parse_host(struct parser *parser, struct str host)
         return parse_wildcard(parser, str_from(host, 2));
     if (str_has(host, '*'))
         return fault(parser, "`*` stands alone or as the first label (`*.example.com`)");
+    if (has_path(host))
+        return fault(parser, not_a_url);
     if (addr_parse(&addr, host) || str_has(host, '/'))
         return parse_addresses(parser, host);
     rule->host = RULE_NAME;
@@ -251,7 +263,7 @@ static bool split_pattern(struct parser *parser, struct str pattern, struct str 
 {
     *ports = STR_NULL;
     if (memmem(pattern.p, pattern.len, "://", 3) != NULL)
-        return fault(parser, "a rule names a host, not a URL: leave out the scheme and the path");
+        return fault(parser, not_a_url);
     if (pattern.p[0] == '[') {
         if (!str_has(pattern, ']'))
             return fault(parser, "`[` without `]`");

@@ -370,8 +370,10 @@ static void values_are_set_once_and_not_empty(void **state)
          "g.ini:3: an indented line continues a list, and workers has one value; a new key starts "
          "at the first column"},
         {"[gateway]\nworkers = 1\n  audit-log = none\n",
-         "g.ini:3: an indented line continues a list, and workers has one value; a new key starts "
-         "at the first column"},
+         "g.ini:3: an indented line continues workers; the key `audit-log` starts at the first "
+         "column"},
+        {"[policy x]\nallow = a.test\n    b.test\n  deny=c.test\n",
+         "g.ini:4: an indented line continues allow; the key `deny` starts at the first column"},
         {"[policy x]\nallow =\n", "g.ini:2: allow needs a value"},
         {"[policy x]\nallow =\n[policy y]\n", "g.ini:2: allow needs a value"},
         {"[policy x]\ninherit = ,\n", "g.ini:2: inherit names nothing"},

@@ -70,6 +70,9 @@ static void test_faults_name_place_rule_and_remedy(void **state)
         {"a.*.test", "`*` stands alone or as the first label (`*.example.com`)"},
         {"*a.test", "`*` stands alone or as the first label (`*.example.com`)"},
         {"https://a.test/", "a rule names a host, not a URL: leave out the scheme and the path"},
+        {"a.test/x", "a rule names a host, not a URL: leave out the scheme and the path"},
+        {"a1.test/8", "a rule names a host, not a URL: leave out the scheme and the path"},
+        {"10.0.0/8", "`10.0.0/8` is not an address or a range (four decimal numbers, or IPv6)"},
         {"2001:db8::1", "an IPv6 address stands in brackets: `[2001:db8::1]`"},
         {"[a.test]", "brackets are for IPv6 addresses only"},
         {"[10.0.0.1]", "brackets are for IPv6 addresses only"},
@@ -92,7 +95,6 @@ static void test_faults_name_place_rule_and_remedy(void **state)
                    "name nor an IPv4 address in its one form"},
         {"a..test", "`a..test` is not a host name: a label is empty"},
         {"-a.test", "`-a.test` is not a host name: a label starts or ends with '-'"},
-        {"a.test/x", "`a.test/x` is not an address or a range (four decimal numbers, or IPv6)"},
         {"user@a.test", "`user@a.test` is not a host name: only letters, digits, '-', '_' and '.' "
                         "can be in a host name"},
         {"a%2e.test", "`a%2e.test` is not a host name: only letters, digits, '-', '_' and '.' can "
