@@ -42,10 +42,11 @@ static void write_file(const char *path, struct str text)
 /* What the examples name beside themselves. */
 static void write_companions(void)
 {
-    assert_int_equal(mkdir("lists", 0700) | mkdir("conf.d", 0700), 0);
+    assert_int_equal(mkdir("lists", 0700) | mkdir("teams", 0700) | mkdir("conf.d", 0700), 0);
     write_file("lists/pypi.txt", STR("pypi.org:443\n"));
     write_file("lists/npm.txt", STR("# none yet\nregistry.npmjs.org\n"));
     write_file("lists/bad.txt", STR("bad.example\n"));
+    write_file("teams/blue.txt", STR("blue.example\n"));
     write_file("conf.d/team.ini", STR("[policy team]\nallow = team.example\n"));
     write_file("admin.token", STR("secret\n"));
     write_file("staging.token", STR("secret\n"));
