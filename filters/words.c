@@ -314,7 +314,8 @@ void decision_next_step(const struct decision *decision, const struct target *ta
         return;
     }
     as_rule(ruling, target, pattern, sizeof(pattern));
-    if (outcome == OUTCOME_NOT_ALLOWED && settings)
+    const bool asked = outcome == OUTCOME_ASK_REFUSED || outcome == OUTCOME_ASK_TIMEOUT;
+    if (settings && (outcome == OUTCOME_NOT_ALLOWED || asked))
         TEXT_JOIN(out, size, "Ask for `", pattern,
                   "` in network.allowedDomains or use an allowed host");
     else if (outcome == OUTCOME_NOT_ALLOWED)

@@ -425,7 +425,7 @@ static void test_a_refusal_speaks_for_who_asked(void **state)
     scene.decision.ask_why = "its client left";
     assert_words(&scene, OUTCOME_ASK_TIMEOUT,
                  "a.test:443 needs an approval under policy settings, and its client left",
-                 "Ask the operator for a rule, or use an allowed host");
+                 "Ask for `a.test` in network.allowedDomains or use an allowed host");
     close_scene(&scene);
 }
 
