@@ -115,7 +115,8 @@ static int connect_admin(struct client *client)
     else if (strchr(address, '/') != NULL)
         client->fd = connect_unix(address);
     else if (!target_parse(&target, str_of(address), &why))
-        return command_misused(client->self, "--admin %s: %s", address, why);
+        return command_misused(client->self, "--admin %s: %s; a path has a slash in it: ./NAME",
+                               address, why);
     else if (!target.is_addr && !name_is_localhost(&target.name))
         return command_misused(client->self, "--admin %s: an address is needed, not a name",
                                address);

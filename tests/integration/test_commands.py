@@ -415,6 +415,7 @@ class Operating(LabCase):
         for where in (["-c", config], ["--admin", f"unix:{self.path('admin.sock')}"], ["--admin", self.path("admin.sock")],
                       ["--admin", "./admin.sock"], ["--admin", f"127.0.0.1:{port}"], ["--admin", f"localhost:{port}"]):
             self.assertEqual(json.loads(self.tool("status", "--json", *where)[0])["generation"], 1, where)
+        self.assertIn("a path has a slash in it", self.tool("status", "--admin", "admin.sock", status=64)[1])
         self.tool("reload", "--admin", f"127.0.0.1:{port}", status=1)
         self.tool("reload", "--admin", f"127.0.0.1:{port}", "--token-file", token)
         over_tcp = self.write("tcp.ini", f"[gateway]\nadmin = 127.0.0.1:{port}\nadmin-token-file = {token}\n")
