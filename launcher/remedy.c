@@ -112,6 +112,9 @@ const char *remedy_for_limit(int error)
         return "; raise the limit on processes (ulimit -u)";
     case EMFILE:
         return "; raise the limit on open files (ulimit -n)";
+    case ETOOMANYREFS: /* sendmsg() with descriptors, by whoever has no CAP_SYS_RESOURCE */
+        return "; raise the limit on open files (ulimit -n), which holds for all that this user's "
+               "processes are passing on, too";
     case ENOMEM:
         return "; raise the limits on memory (ulimit -d, ulimit -v)";
     default:

@@ -159,7 +159,7 @@ static int start_sender(int sock)
     if (read(ends[0], &listener, sizeof(listener)) != (ssize_t)sizeof(listener))
         _exit(FAILED); /* whoever should have written has said why */
     if (!send_listener(sock, listener))
-        fail(sock, not_handed_out);
+        fail_for_lack(sock, not_handed_out);
     _exit(0);
 }
 
@@ -183,7 +183,7 @@ static void hand_out_listener(int sock, unsigned options)
             _exit(FAILED);
         close(sender);
     } else if (!send_listener(sock, listener)) {
-        fail(sock, not_handed_out);
+        fail_for_lack(sock, not_handed_out);
     }
     if (listener >= 0)
         close(listener);

@@ -229,6 +229,24 @@ class Faults(Launch):
                             self.assertRegex(result.stderr, f"{remedy}|{own}" if remedy else "")
             self.assertTrue(ran, f"limit {limit}: nothing ever ran")
 
+    def test_what_other_processes_pass_on_counts_against_the_limit_on_files(self):
+        """A user who has many descriptors on their way is told of it, and of the limit."""
+        program = """
+import array, resource, socket, subprocess, sys
+ends = socket.socketpair()
+files = array.array("i", [0] * 20)
+for _ in range(5):
+    ends[0].sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
+done = subprocess.run(sys.argv[1:], preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32)))
+sys.exit(done.returncode)
+"""
+        settings = self.settings()
+        self.own()
+        result = subprocess.run(["python3", "-c", program, self.launch, "-s", settings, "--egress", "none", "true"], cwd=self.work,
+                                env=self.environment(), capture_output=True, text=True, timeout=60, **self.popen_args())
+        self.assertEqual(result.returncode, 125, result.stderr)
+        self.assertIn("ulimit -n", result.stderr)
+
     def test_a_limit_on_open_files_is_no_limit_on_directories_and_processes(self):
         """The warden keeps some of both open from call to call, and has to do with what the limit leaves."""
         script = ("for i in $(seq 150); do mkdir -p t/$i && /bin/sh -c \"echo x >t/$i/f; chmod 600 t/$i/f; mv t/$i/f t/$i/g\" || echo $i; done;"
