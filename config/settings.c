@@ -157,7 +157,8 @@ static void read_parent(struct document *document, const struct member *member,
 #define SETTINGS(field) offsetof(struct settings, field)
 
 static const char only_macos[] = "it is for macOS";
-static const char no_other_proxy[] = "another proxy in place of the gateway";
+static const char no_other_proxy[] = "another proxy in place of the gateway; parentProxy "
+                                     "names one that the gateway goes through";
 static const char no_inspection[] = "requests inside TLS are not looked at";
 static const char no_masks[] = "credentials are not masked, only denied";
 

@@ -354,7 +354,7 @@ static void what_is_not_done_is_refused_by_name(void **state)
     static const struct row rows[] = {
         {"{\"network\": {\"mitmProxy\": {}}}",
          "s.json:1:27: network.mitmProxy asks for what this version does not do: another proxy in "
-         "place of the gateway"},
+         "place of the gateway; parentProxy names one that the gateway goes through"},
         {"{\"credentials\": {\"files\": [{\"path\": \"a\", \"mode\": \"mask\"}]}}",
          "s.json:1:50: credentials.files[0].mode = mask asks for what this version does not do: "
          "credentials are not masked, only denied"},
