@@ -298,8 +298,19 @@ static bool is_named(const char *name, const char *policy)
     return name != NULL && strcmp(name, policy) == 0;
 }
 
+/* Where no [client] has a uid, launchers may name any policy. */
+static bool launchers_choose(const struct gateway_config *config)
+{
+    for (size_t i = 0; i < config->client_count; i++)
+        if (config->clients[i].has_uid)
+            return false;
+    return config->control.path != NULL;
+}
+
 static bool is_used(const struct gateway_config *config, const char *policy)
 {
+    if (launchers_choose(config))
+        return true;
     for (size_t i = 0; i < config->listen_count; i++)
         if (is_named(config->listens[i].policy, policy))
             return true;

@@ -192,6 +192,22 @@ static void test_every_warning_has_its_line_and_words(void **state)
     free(out);
 }
 
+static void test_policies_that_launchers_may_name_are_used(void **state)
+{
+    (void)state;
+    static const char control[] = "[gateway]\ncontrol = /run/c.sock\n[policy p]\nallow = a.test\n";
+    static const char one[] = "[client c]\nuid = 1\npolicy = p\n[policy lonely]\n";
+    char *out = said(control);
+    assert_string_equal(out, "");
+    free(out);
+    char text[512];
+    snprintf(text, sizeof(text), "%s%s", control, one);
+    out = said(text);
+    assert_string_equal(out, "gw.ini:8: warning: [policy lonely] is used by no listener, client or "
+                             "other policy\n");
+    free(out);
+}
+
 static void test_denials_that_an_upstream_undoes(void **state)
 {
     (void)state;
@@ -233,6 +249,7 @@ int main(void)
         cmocka_unit_test(test_clear_requests_are_mentioned_once),
         cmocka_unit_test(test_rules_that_seem_to_do_something_else),
         cmocka_unit_test(test_every_warning_has_its_line_and_words),
+        cmocka_unit_test(test_policies_that_launchers_may_name_are_used),
         cmocka_unit_test(test_denials_that_an_upstream_undoes),
         cmocka_unit_test(test_policies_that_nobody_uses),
     };
