@@ -1,6 +1,7 @@
 #include "control/admin.h"
 
 #include "config/file.h"
+#include "control/apart.h"
 #include "control/tail.h"
 #include "filters/guard.h"
 #include "srt/cleanup.h"
@@ -51,7 +52,7 @@ struct admin_client {
 struct door {
     struct listener *listener; /* NULL: another process's */
     struct config_address bound;
-    ev_io acceptable;
+    struct apart_watch acceptable;
 };
 
 struct admin {
@@ -481,24 +482,24 @@ static void add_client(struct admin *admin, int fd)
 static void on_accept_again(struct ev_loop *loop, ev_timer *timer, int events)
 {
     struct admin *admin = timer->data;
-    (void)events;
+    (void)loop, (void)events;
     for (size_t i = 0; i < admin->door_count; i++)
-        ev_io_start(loop, &admin->doors[i].acceptable);
+        apart_set(admin->gateway->apart, &admin->doors[i].acceptable, EV_READ);
 }
 
-static void on_acceptable(struct ev_loop *loop, ev_io *io, int events)
+static void on_acceptable(struct apart_watch *watch, int events)
 {
-    struct admin *admin = io->data;
+    struct admin *admin = watch->data;
     (void)events;
-    int fd = accept4(io->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0) {
         add_client(admin, fd);
         return;
     }
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        ev_io_stop(loop, io);
+        apart_set(admin->gateway->apart, watch, 0);
         ev_timer_set(&admin->accept_pause, 1., 0.);
-        ev_timer_start(loop, &admin->accept_pause);
+        ev_timer_start(admin->gateway->loop, &admin->accept_pause);
     }
 }
 
@@ -519,15 +520,15 @@ void admin_listen(struct admin *admin, struct listener *listener)
 {
     /* Watchers stand in the array, so it must not move once they run. */
     for (size_t i = 0; i < admin->door_count; i++)
-        ev_io_stop(admin->gateway->loop, &admin->doors[i].acceptable);
+        apart_set(admin->gateway->apart, &admin->doors[i].acceptable, 0);
     admin->doors = must(reallocarray(admin->doors, admin->door_count + 1, sizeof(*admin->doors)));
     struct door *door = &admin->doors[admin->door_count++];
     door->listener = listener;
     door->bound = *listener_bound(listener);
-    ev_io_init(&door->acceptable, on_acceptable, listener_fd(listener), EV_READ);
-    door->acceptable.data = admin;
+    door->acceptable =
+        (struct apart_watch){.fd = listener_fd(listener), .heard = on_acceptable, .data = admin};
     for (size_t i = 0; i < admin->door_count; i++)
-        ev_io_start(admin->gateway->loop, &admin->doors[i].acceptable);
+        apart_set(admin->gateway->apart, &admin->doors[i].acceptable, EV_READ);
     tail_observe(admin->tail, admin->gateway->audit);
 }
 
@@ -536,9 +537,9 @@ void admin_pause(struct admin *admin, bool paused)
     ev_timer_stop(admin->gateway->loop, &admin->accept_pause); /* it would end this one */
     for (size_t i = 0; i < admin->door_count; i++) {
         if (paused)
-            ev_io_stop(admin->gateway->loop, &admin->doors[i].acceptable);
+            apart_set(admin->gateway->apart, &admin->doors[i].acceptable, 0);
         else
-            ev_io_start(admin->gateway->loop, &admin->doors[i].acceptable);
+            apart_set(admin->gateway->apart, &admin->doors[i].acceptable, EV_READ);
     }
 }
 
@@ -599,7 +600,7 @@ void admin_free(struct admin *admin)
         free_client(client);
     }
     for (size_t i = 0; i < admin->door_count; i++) {
-        ev_io_stop(loop, &admin->doors[i].acceptable);
+        apart_set(admin->gateway->apart, &admin->doors[i].acceptable, 0);
         listener_close(admin->doors[i].listener);
     }
     ev_timer_stop(loop, &admin->accept_pause);

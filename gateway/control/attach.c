@@ -302,7 +302,7 @@ void attach_pause(struct attach_server *server)
 {
     struct ev_loop *loop = server->gateway->loop;
     if (server->listener != NULL)
-        ev_io_stop(loop, &server->acceptable);
+        apart_set(server->gateway->apart, &server->acceptable, 0);
     ev_timer_stop(loop, &server->pause);
     ev_timer_set(&server->pause, pause_s, 0.);
     ev_timer_start(loop, &server->pause);
@@ -321,7 +321,7 @@ static void release_held(struct launches *launches)
 static void on_pause_over(struct ev_loop *loop, ev_timer *timer, int events)
 {
     struct attach_server *server = timer->data;
-    (void)events;
+    (void)loop, (void)events;
     if (foreign_is_busy()) {
         attach_pause(server);
         return;
@@ -329,19 +329,19 @@ static void on_pause_over(struct ev_loop *loop, ev_timer *timer, int events)
     release_held(&server->waiting);
     release_held(&server->attached);
     if (server->listener != NULL)
-        ev_io_start(loop, &server->acceptable);
+        apart_set(server->gateway->apart, &server->acceptable, EV_READ);
 }
 
-static void on_acceptable(struct ev_loop *loop, ev_io *io, int events)
+static void on_acceptable(struct apart_watch *watch, int events)
 {
-    struct attach_server *server = io->data;
-    (void)loop, (void)events;
+    struct attach_server *server = watch->data;
+    (void)events;
     for (int i = 0; i < WAITING_MAX; i++) {
         if (foreign_is_busy()) { /* and who makes room may make it more so */
             attach_pause(server);
             return;
         }
-        int fd = accept4(io->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
             make_room(server);
             launch_add(server, fd);
@@ -371,9 +371,9 @@ struct attach_server *attach_create(struct gateway *gateway)
 void attach_listen(struct attach_server *server, struct listener *listener)
 {
     server->listener = listener;
-    ev_io_init(&server->acceptable, on_acceptable, listener_fd(listener), EV_READ);
-    server->acceptable.data = server;
-    ev_io_start(server->gateway->loop, &server->acceptable);
+    server->acceptable =
+        (struct apart_watch){.fd = listener_fd(listener), .heard = on_acceptable, .data = server};
+    apart_set(server->gateway->apart, &server->acceptable, EV_READ);
 }
 
 void attach_append_address(const struct attach_server *server, struct json *line)
@@ -466,7 +466,7 @@ void attach_free(struct attach_server *server)
     }
     ev_timer_stop(loop, &server->pause);
     if (server->listener != NULL) {
-        ev_io_stop(loop, &server->acceptable);
+        apart_set(server->gateway->apart, &server->acceptable, 0);
         listener_close(server->listener);
     }
     free(server);

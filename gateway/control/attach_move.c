@@ -38,7 +38,7 @@ static void stop_watching(struct attach_server *server, struct launch *launch)
 {
     if (launch->state == LAUNCH_REFUSED || launch->fd < 0)
         return;
-    ev_io_stop(server->gateway->loop, &launch->io);
+    apart_set(server->gateway->apart, &launch->watch, 0);
     ev_timer_stop(server->gateway->loop, &launch->deadline);
 }
 
@@ -50,7 +50,7 @@ void attach_freeze(struct attach_server *server, void (*frozen)(void *arg), void
     server->frozen_arg = arg;
     ev_timer_stop(server->gateway->loop, &server->pause);
     if (server->listener != NULL)
-        ev_io_stop(server->gateway->loop, &server->acceptable);
+        apart_set(server->gateway->apart, &server->acceptable, 0);
     TAILQ_FOREACH(launch, &server->waiting, link)
         stop_watching(server, launch);
     TAILQ_FOREACH(launch, &server->attached, link)
@@ -106,7 +106,7 @@ void attach_thaw(struct attach_server *server)
         go_on(launch);
     }
     if (server->listener != NULL)
-        ev_io_start(server->gateway->loop, &server->acceptable);
+        apart_set(server->gateway->apart, &server->acceptable, EV_READ);
 }
 
 const struct listener *attach_listener(const struct attach_server *server)

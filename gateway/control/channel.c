@@ -1,5 +1,6 @@
 #include "control/channel.h"
 
+#include "control/apart.h"
 #include "srt/cleanup.h"
 #include "srt/must.h"
 
@@ -9,7 +10,6 @@
 #include <jansson.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -17,9 +17,9 @@
 enum { MESSAGE_MAX = 128 << 10 }; /* within what a socket's buffer holds everywhere */
 
 struct channel {
-    struct ev_loop *loop;
-    int fd, alone; /* `alone` may be -1 */
-    ev_io io;
+    struct apart *apart;
+    int fd;
+    struct apart_watch watch;
     channel_heard_fn *heard;
     void *arg;
 };
@@ -32,28 +32,14 @@ struct channel_message {
 
 /* ---- life ---- */
 
-static void on_readable(struct ev_loop *loop, ev_io *io, int events);
+static void on_readable(struct apart_watch *watch, int events);
 
-/* A channel is handed on, and then its file lives on elsewhere: epoll would go on telling of what
- * is closed here (epoll(7), questions and answers), and libev ask to have it removed by a number
- * that is another's by then. An instance that watches it alone is ours alone, and ends with it. */
-static int watch_alone(int fd)
-{
-    struct epoll_event wanted = {.events = EPOLLIN};
-    autoclose int alone = epoll_create1(EPOLL_CLOEXEC);
-    if (alone < 0 || epoll_ctl(alone, EPOLL_CTL_ADD, fd, &wanted) != 0)
-        return -1;
-    return steal_fd(&alone);
-}
-
-struct channel *channel_create(struct ev_loop *loop, int fd)
+struct channel *channel_create(struct apart *apart, int fd)
 {
     struct channel *channel = must(calloc(1, sizeof(*channel)));
-    channel->loop = loop;
+    channel->apart = apart;
     channel->fd = fd;
-    channel->alone = watch_alone(fd);
-    ev_io_init(&channel->io, on_readable, channel->alone >= 0 ? channel->alone : fd, EV_READ);
-    channel->io.data = channel;
+    channel->watch = (struct apart_watch){.fd = fd, .heard = on_readable, .data = channel};
     return channel;
 }
 
@@ -61,9 +47,7 @@ void channel_free(struct channel *channel)
 {
     if (channel == NULL)
         return;
-    ev_io_stop(channel->loop, &channel->io);
-    if (channel->alone >= 0)
-        close(channel->alone);
+    channel_deafen(channel);
     close(channel->fd);
     free(channel);
 }
@@ -188,16 +172,16 @@ void channel_message_free(struct channel_message *message)
     free(message);
 }
 
-static void on_readable(struct ev_loop *loop, ev_io *io, int events)
+static void on_readable(struct apart_watch *watch, int events)
 {
-    struct channel *channel = io->data;
+    struct channel *channel = watch->data;
     bool gone;
     (void)events;
     struct channel_message *message = receive(channel, &gone);
     if (message == NULL && !gone)
         return;
     if (gone)
-        ev_io_stop(loop, io);
+        channel_deafen(channel);
     channel->heard(channel->arg, message);
     channel_message_free(message);
 }
@@ -206,12 +190,12 @@ void channel_hear(struct channel *channel, channel_heard_fn *heard, void *arg)
 {
     channel->heard = heard;
     channel->arg = arg;
-    ev_io_start(channel->loop, &channel->io);
+    apart_set(channel->apart, &channel->watch, EV_READ);
 }
 
 void channel_deafen(struct channel *channel)
 {
-    ev_io_stop(channel->loop, &channel->io);
+    apart_set(channel->apart, &channel->watch, 0);
 }
 
 /* ---- reading ---- */

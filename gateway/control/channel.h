@@ -16,9 +16,9 @@ enum { CHANNEL_FDS_MAX = 8, CHANNEL_PATIENCE_MS = 10000 };
 
 struct channel;
 struct channel_message;
-struct ev_loop;
+struct apart;
 
-struct channel *channel_create(struct ev_loop *loop, int fd);
+struct channel *channel_create(struct apart *apart, int fd);
 void channel_free(struct channel *channel); /* NULL is allowed */
 int channel_fd(const struct channel *channel);
 

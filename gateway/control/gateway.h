@@ -15,6 +15,7 @@
 #include <sys/queue.h>
 
 struct addresses;
+struct apart;
 struct poll; /* control/tunnels.c */
 LIST_HEAD(polls, poll);
 struct admin;
@@ -27,6 +28,7 @@ struct watch;
 
 struct gateway {
     struct ev_loop *loop;
+    struct apart *apart;     /* for what other processes have, too */
     const char *config_path; /* NULL: private */
     char *audit_path;        /* or "stderr" or "none"; outlives the snapshot that said so */
     struct audit *audit;

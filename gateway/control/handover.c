@@ -303,7 +303,7 @@ static void start_new(void *arg)
         return;
     }
     autoclose int theirs = pair[1];
-    handover->other = channel_create(handover->gateway->loop, pair[0]);
+    handover->other = channel_create(handover->gateway->apart, pair[0]);
     if (starter_start(handover->starter, handover->gateway->loop, theirs, on_new_ended, handover,
                       &err) != 0) {
         fail(handover, err.text);
@@ -373,7 +373,7 @@ int handover_take(struct handover *handover, int fd, struct activation *activati
 {
     struct json hello = channel_compose("hello");
     handover->stage = STAGE_TAKING;
-    handover->other = channel_create(handover->gateway->loop, fd);
+    handover->other = channel_create(handover->gateway->apart, fd);
     json_number(&hello, "version", VERSION);
     if (!channel_send(handover->other, &hello, NULL, 0, CHANNEL_PATIENCE_MS))
         return srt_err_set(err, "there is no process to take over from");
@@ -455,7 +455,7 @@ static void on_giver(void *arg, struct channel_message *message)
         if (attach_receive(gateway->attach, message, &err) != 0)
             give_up(handover, err.text);
     } else if (channel_is(message, "predecessor") && (fd = channel_take_fd(message)) >= 0) {
-        predecessors_add(gateway->predecessors, channel_create(gateway->loop, fd));
+        predecessors_add(gateway->predecessors, channel_create(gateway->apart, fd));
     } else if (channel_is(message, "go")) {
         channel_deafen(handover->other);
         workers_commit(gateway->workers, on_taken, handover);

@@ -129,7 +129,7 @@ void launch_close(struct launch *launch)
     struct ev_loop *loop = launch->server->gateway->loop;
     if (launch->fd < 0)
         return;
-    ev_io_stop(loop, &launch->io);
+    apart_set(launch->server->gateway->apart, &launch->watch, 0);
     ev_timer_stop(loop, &launch->deadline);
     if (is_shared(launch))
         close(launch->fd);
@@ -175,20 +175,13 @@ struct launch *launch_find(struct attach_server *server, const char *name)
 /* What to wait for follows from the state alone. */
 void launch_watch(struct launch *launch)
 {
-    struct ev_loop *loop = launch->server->gateway->loop;
     size_t unsent = launch->out.len - launch->out_sent;
     if (launch->server->frozen || launch->fd < 0)
         return;
     int events = unsent > 0 ? EV_WRITE : 0;
     if (launch->state != LAUNCH_UPDATING && unsent < OUT_MAX && !launch->held)
         events |= EV_READ;
-    if (ev_is_active(&launch->io) && (launch->io.events & (EV_READ | EV_WRITE)) == events)
-        return;
-    ev_io_stop(loop, &launch->io);
-    if (events != 0) {
-        ev_io_set(&launch->io, launch->fd, events);
-        ev_io_start(loop, &launch->io);
-    }
+    apart_set(launch->server->gateway->apart, &launch->watch, events);
 }
 
 bool launch_flush(struct launch *launch)
@@ -364,8 +357,7 @@ static bool make_room_for(struct launch *launch, size_t bytes)
 }
 
 /* A launcher that has said all it had to say reads on until its sandbox has ended here: what that
- * was denied last may still be on its way from a worker. It keeps its descriptor: epoll would go on
- * telling of the number of one that is closed while another of the connection is open. */
+ * was denied last may still be on its way from a worker. */
 static void keep_for_last_words(struct launch *launch)
 {
     if (launch->sandbox != NULL && launch->out.len == launch->out_sent)
@@ -417,10 +409,9 @@ static bool read_some(struct launch *launch)
     return launch_handle_frames(launch);
 }
 
-static void on_io(struct ev_loop *loop, ev_io *io, int events)
+static void on_io(struct apart_watch *watch, int events)
 {
-    struct launch *launch = io->data;
-    (void)loop;
+    struct launch *launch = watch->data;
     if ((events & EV_WRITE) != 0 && !launch_flush(launch))
         return;
     if ((events & EV_READ) != 0)
@@ -455,9 +446,9 @@ struct launch *launch_add(struct attach_server *server, int fd)
     }
     /* Or the kernel throws away what comes out of band, and what is passed with it. */
     (void)setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on));
-    ev_io_init(&launch->io, on_io, fd, EV_READ);
+    launch->watch = (struct apart_watch){.fd = fd, .heard = on_io, .data = launch};
     ev_timer_init(&launch->deadline, on_deadline, attach_within_s, 0.);
-    launch->io.data = launch->deadline.data = launch;
+    launch->deadline.data = launch;
     TAILQ_INSERT_TAIL(&server->waiting, launch, link);
     server->waiting_count++;
     ev_timer_start(server->gateway->loop, &launch->deadline);

@@ -9,6 +9,7 @@
 #define CONTROL_LAUNCH_H
 
 #include "config/digest.h"
+#include "control/apart.h"
 #include "control/attach.h"
 #include "control/frame.h"
 #include "session/sandbox.h"
@@ -38,7 +39,7 @@ struct launch {
     bool private;
     int fd;
     int last_words; /* the connection's after it, for denials until the sandbox has ended; or -1 */
-    ev_io io;
+    struct apart_watch watch;
     ev_timer deadline;
     uint32_t uid;
     int32_t pid;
@@ -79,7 +80,7 @@ TAILQ_HEAD(launches, launch);
 struct attach_server {
     struct gateway *gateway;
     struct listener *listener;
-    ev_io acceptable;
+    struct apart_watch acceptable;
     ev_timer pause;
     struct launches waiting, attached; /* the latter also hold those that are ending */
     size_t waiting_count, attached_count;

@@ -3,6 +3,7 @@
 #include "control/activation.h"
 #include "control/addresses.h"
 #include "control/admin.h"
+#include "control/apart.h"
 #include "control/attach.h"
 #include "control/confine.h"
 #include "control/desk.h"
@@ -495,6 +496,7 @@ enum exit_status gateway_run(const struct run_options *options)
         log_line("an event loop cannot be had: %s", strerror(errno));
         return EXIT_SYSTEM;
     }
+    run->gateway.apart = apart_create(run->gateway.loop);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a log at its size limit is an error of the write */
     keep_heaps_small();
@@ -515,6 +517,7 @@ enum exit_status gateway_run(const struct run_options *options)
     }
     stop(run);
     unwatch_signals(run);
+    apart_free(run->gateway.apart);
     ev_loop_destroy(run->gateway.loop);
     return run->status;
 }

@@ -5,7 +5,6 @@
 #include "transport/stream.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -210,11 +209,7 @@ void foreign_hang_up(int fd)
         close(fd);
         return;
     }
-    /* Under another number, if there is one: a loop has yet to forget about this one. */
-    const int last = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    if (last >= 0)
-        close(fd);
-    foreign_close(last >= 0 ? last : fd);
+    foreign_close(fd);
 }
 
 bool foreign_accepted(int fd, char *room, size_t size)

@@ -1,3 +1,4 @@
+#include "control/apart.h"
 #include "control/channel.h"
 
 #include <ev.h>
@@ -14,6 +15,7 @@
 
 struct ends {
     struct ev_loop *loop;
+    struct apart *apart;
     struct channel *left, *right;
     char heard[64];
 };
@@ -24,8 +26,9 @@ static int open_ends(void **state)
     struct ends *ends = calloc(1, sizeof(*ends));
     ends->loop = ev_loop_new(EVFLAG_AUTO);
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-    ends->left = channel_create(ends->loop, pair[0]);
-    ends->right = channel_create(ends->loop, pair[1]);
+    ends->apart = apart_create(ends->loop);
+    ends->left = channel_create(ends->apart, pair[0]);
+    ends->right = channel_create(ends->apart, pair[1]);
     *state = ends;
     return 0;
 }
@@ -35,6 +38,7 @@ static int close_ends(void **state)
     struct ends *ends = *state;
     channel_free(ends->left);
     channel_free(ends->right);
+    apart_free(ends->apart);
     ev_loop_destroy(ends->loop);
     free(ends);
     return 0;
