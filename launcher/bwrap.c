@@ -86,8 +86,8 @@ static int pack_words(const char *const *words, struct srt_err *err)
         }
     }
     if (fd < 0 || lseek(fd, 0, SEEK_SET) != 0)
-        return srt_err_set(err, "the arguments of bubblewrap cannot be stored: %s%s",
-                           strerror(errno), remedy_for_limit(errno));
+        return srt_err_set(err, "the arguments of bubblewrap cannot be stored: %s",
+                           remedy_error(errno));
     return steal_fd(&fd);
 }
 
@@ -226,30 +226,29 @@ int bwrap_start(struct cell *cell, const struct cell_options *options, struct sr
     if (args < 0)
         return -1;
     if (self < 0)
-        return srt_err_set(err, "%s: %s", options->self, strerror(errno));
+        return srt_err_set(err, "%s: %s", options->self, remedy_error(errno));
     if (cell->inside.host_proc < 0 || real_stderr < 0 ||
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
         char remedy[700];
         int error = errno;
-        return srt_err_set(err, "the sandbox cannot be prepared: %s%s%s", strerror(error),
-                           remedy_for_limit(error),
+        return srt_err_set(err, "the sandbox cannot be prepared: %s%s", remedy_error(error),
                            remedy_for(remedy, sizeof(remedy), "", options->bwrap, "",
                                       error == EPERM && is_nested()));
     }
     cell->sock = pair[0];
     autoclose int theirs = pair[1];
     if (pipe2(leash_fds, O_CLOEXEC) != 0)
-        return srt_err_set(err, "pipe: %s%s", strerror(errno), remedy_for_limit(errno));
+        return srt_err_set(err, "pipe: %s", remedy_error(errno));
     autoclose int leash = leash_fds[0];
     cell->leash = leash_fds[1];
     if (pipe2(pipe_fds, O_CLOEXEC) != 0)
-        return srt_err_set(err, "pipe: %s%s", strerror(errno), remedy_for_limit(errno));
+        return srt_err_set(err, "pipe: %s", remedy_error(errno));
     autoclose int complaints = pipe_fds[0], complain = pipe_fds[1];
 
     cell->direct = false;
     cell->pid = fork();
     if (cell->pid < 0)
-        return srt_err_set(err, "fork: %s%s", strerror(errno), remedy_for_limit(errno));
+        return srt_err_set(err, "fork: %s", remedy_error(errno));
     if (cell->pid == 0) {
         struct child_fds fds = {theirs, leash, complain, args, self, real_stderr};
         become_bwrap(options, &fds);

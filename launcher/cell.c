@@ -1,6 +1,7 @@
 #include "launcher/cell.h"
 
 #include "launcher/bwrap.h"
+#include "launcher/remedy.h"
 #include "launcher/say.h"
 #include "launcher/spaces.h"
 #include "launcher/stage.h"
@@ -43,6 +44,8 @@ int cell_await(struct cell *cell, struct srt_err *err)
         srt_err_set(err, "%.1000s", message.text);
         return 1;
     }
+    if (len == (ssize_t)sizeof(message) && message.word == STAGE_READY && count == 0)
+        return srt_err_set(err, "what was opened inside cannot be taken: %s", remedy_error(EMFILE));
     if (len != (ssize_t)sizeof(message) || message.word != STAGE_READY || count != 3)
         return srt_err_set(err, "the sandbox ended before it was ready");
     cell->inside.mount_ns = fds[0];

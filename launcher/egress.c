@@ -108,12 +108,12 @@ static int start_private(struct egress *egress, struct srt_err *err)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
-        return srt_err_set(err, "socketpair: %s%s", strerror(errno), remedy_for_limit(errno));
+        return srt_err_set(err, "socketpair: %s", remedy_error(errno));
     pid_t pid = fork();
     if (pid < 0) {
         close(pair[0]);
         close(pair[1]);
-        return srt_err_set(err, "fork: %s%s", strerror(errno), remedy_for_limit(errno));
+        return srt_err_set(err, "fork: %s", remedy_error(errno));
     }
     if (pid == 0)
         become_gateway(egress->options.gateway_path, pair[1]);

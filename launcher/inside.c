@@ -75,6 +75,9 @@ ssize_t fds_receive(int sock, void *bytes, size_t size, int *fds, size_t *count)
         memcpy(fds + *count, CMSG_DATA(header), here * sizeof(int));
         *count += here;
     }
+    if ((message.msg_flags & MSG_CTRUNC) != 0)
+        while (*count > 0)
+            close(fds[--*count]);
     return received;
 }
 
@@ -84,19 +87,20 @@ int inside_join(const struct inside *inside, enum inside_where where, struct srt
     autoclose int owner = ioctl(target, NS_GET_USERNS);
     if (owner < 0)
         return srt_err_set(err, "the sandbox's user namespace cannot be found: %s",
-                           strerror(errno));
+                           remedy_error(errno));
     if (setns(owner, CLONE_NEWUSER) != 0)
         return srt_err_set(err, "the sandbox's user namespace cannot be joined: %s",
-                           strerror(errno));
+                           remedy_error(errno));
     if (setns(target, where == INSIDE_NET ? CLONE_NEWNET : CLONE_NEWNS) != 0)
         return srt_err_set(err, "the sandbox's %s namespace cannot be joined: %s",
-                           where == INSIDE_NET ? "network" : "mount", strerror(errno));
+                           where == INSIDE_NET ? "network" : "mount", remedy_error(errno));
     return 0;
 }
 
 /* What the child says: its result, with descriptors or why it failed. */
 struct answer {
     int32_t result;
+    uint32_t given;
     struct srt_err err;
 };
 
@@ -109,13 +113,17 @@ static _Noreturn void child(int sock, const struct inside *inside, enum inside_w
     answer.result = inside_join(inside, where, &answer.err);
     if (answer.result == 0)
         answer.result = work(context, inside, &gift, &answer.err);
-    bool good = answer.result == 0;
-    bool told = fds_send(sock, &answer, sizeof(answer), gift.fds, good ? gift.count : 0);
+    answer.given = answer.result == 0 ? (uint32_t)gift.count : 0;
+    if (!fds_send(sock, &answer, sizeof(answer), gift.fds, answer.given)) {
+        answer.result = srt_err_set(&answer.err, "what was opened inside cannot be handed out: %s",
+                                    remedy_error(errno));
+        fds_send(sock, &answer, sizeof(answer), NULL, 0);
+    }
     for (size_t i = 0; i < gift.count; i++)
         close(gift.fds[i]);
-    if (good && told && rest != NULL)
+    if (answer.result == 0 && rest != NULL)
         rest(context, sock);
-    _exit(!good);
+    _exit(answer.result != 0);
 }
 
 static int start(struct inside_resident *started, const struct inside *inside,
@@ -124,13 +132,13 @@ static int start(struct inside_resident *started, const struct inside *inside,
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-        return srt_err_set(err, "socketpair: %s%s", strerror(errno), remedy_for_limit(errno));
+        return srt_err_set(err, "socketpair: %s", remedy_error(errno));
     autoclose int ours = pair[0], theirs = pair[1];
     /* Without handlers that would start a thread (ThreadSanitizer's): a process with threads cannot
      * join a user namespace. This one has none, so no lock can be held by another. */
     pid_t pid = _Fork();
     if (pid < 0)
-        return srt_err_set(err, "fork: %s%s", strerror(errno), remedy_for_limit(errno));
+        return srt_err_set(err, "fork: %s", remedy_error(errno));
     if (pid == 0)
         child(theirs, inside, where, work, rest, context);
     *started = (struct inside_resident){.pid = pid, .sock = steal_fd(&ours)};
@@ -146,6 +154,8 @@ static int hear(int sock, struct inside_gift *gift, struct srt_err *err)
         return srt_err_set(err, "the process that prepares the sandbox from inside died");
     if (answer.result != 0)
         *err = answer.err;
+    else if (got.count != answer.given)
+        return srt_err_set(err, "what was opened inside cannot be taken: %s", remedy_error(EMFILE));
     else if (gift != NULL)
         *gift = got;
     return answer.result;

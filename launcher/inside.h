@@ -60,7 +60,7 @@ int inside_join(const struct inside *inside, enum inside_where where, struct srt
 
 /* One message of at most `size` bytes with descriptors on a SOCK_SEQPACKET pair. Receiving returns
  * the number of bytes, 0 at the end, -1 with errno; `*count` is the room and then the number
- * received. */
+ * received, which is all that came, or 0 where they were more than this process may have open. */
 bool fds_send(int sock, const void *bytes, size_t len, const int *fds, size_t count);
 ssize_t fds_receive(int sock, void *bytes, size_t size, int *fds, size_t *count);
 

@@ -79,8 +79,7 @@ int job_pack(const struct job *job, struct srt_err *err)
     autoclose int fd = memfd_create("srt-job", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0 || !write_all(fd, bytes, len) ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) != 0)
-        return srt_err_set(err, "the job cannot be handed over: %s%s", strerror(errno),
-                           remedy_for_limit(errno));
+        return srt_err_set(err, "the job cannot be handed over: %s", remedy_error(errno));
     return steal_fd(&fd);
 }
 
@@ -95,28 +94,29 @@ static char **take_strings(const char **p, const char *end, uint32_t count)
     return strings;
 }
 
-struct job job_unpack(int fd)
+bool job_unpack(struct job *job, int fd)
 {
     struct stat st;
     int result = fstat(fd, &st);
     assert(result == 0 && (size_t)st.st_size > sizeof(struct packed));
     const char *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    assert(bytes != MAP_FAILED);
+    if (bytes == MAP_FAILED)
+        return false;
     const char *end = bytes + st.st_size;
     struct packed head;
     memcpy(&head, bytes, sizeof(head));
     const char *p = bytes + sizeof(head);
-    struct job job = {.syscalls = head.syscalls,
-                      .umask = head.umask,
-                      .own_group = head.own_group != 0,
-                      .supervised = head.supervised != 0,
-                      .wait = head.wait != 0,
-                      .nested = head.nested != 0,
-                      .ignored_signals = head.ignored_signals,
-                      .cwd = p};
+    *job = (struct job){.syscalls = head.syscalls,
+                        .umask = head.umask,
+                        .own_group = head.own_group != 0,
+                        .supervised = head.supervised != 0,
+                        .wait = head.wait != 0,
+                        .nested = head.nested != 0,
+                        .ignored_signals = head.ignored_signals,
+                        .cwd = p};
     p += strlen(p) + 1;
-    job.argv = take_strings(&p, end, head.argc);
-    job.env = take_strings(&p, end, head.envc);
-    job.roots = take_strings(&p, end, head.rootc);
-    return job;
+    job->argv = take_strings(&p, end, head.argc);
+    job->env = take_strings(&p, end, head.envc);
+    job->roots = take_strings(&p, end, head.rootc);
+    return true;
 }

@@ -28,7 +28,8 @@ struct job {
 
 /* A sealed memfd that holds the job, or -1 with `err`. */
 int job_pack(const struct job *job, struct srt_err *err);
-/* The launcher packed it, so a fault in it is a bug and ends the process. */
-struct job job_unpack(int fd);
+/* False, with errno: there is no memory for it. The launcher packed it, so a fault in it is a bug
+ * and ends the process. */
+bool job_unpack(struct job *job, int fd);
 
 #endif

@@ -1,5 +1,6 @@
 #include "launcher/landlock.h"
 
+#include "launcher/remedy.h"
 #include "srt/cleanup.h"
 
 #include <errno.h>
@@ -84,11 +85,11 @@ static int allow_all(int ruleset, char *const *roots, uint64_t to_files, struct 
     static const char *const own[] = {"/dev", "/proc"};
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
         if (allow_path(ruleset, own[i], to_files) != 0)
-            return srt_err_set(err, "Landlock: %s: %s", own[i], strerror(errno));
+            return srt_err_set(err, "Landlock: %s: %s", own[i], remedy_error(errno));
     /* What this user cannot get at, or what has gone meanwhile, needs no right. */
     for (size_t i = 0; roots[i] != NULL; i++)
         if (allow_path(ruleset, roots[i], to_files) != 0 && errno != EACCES && errno != ENOENT)
-            return srt_err_set(err, "Landlock: %s: %s", roots[i], strerror(errno));
+            return srt_err_set(err, "Landlock: %s: %s", roots[i], remedy_error(errno));
     for (int fd = 0; fd < 3; fd++)
         allow(ruleset, fd, to_files); /* pipes and sockets have no place, and need no right */
     return 0;
@@ -107,10 +108,10 @@ int landlock_install(char *const *roots, bool files, struct srt_err *err)
         return 0;
     autoclose int ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
     if (ruleset < 0)
-        return srt_err_set(err, "Landlock: %s", strerror(errno));
+        return srt_err_set(err, "Landlock: %s", remedy_error(errno));
     if (files && allow_all(ruleset, roots, to_files, err) != 0)
         return -1;
     if (syscall(SYS_landlock_restrict_self, ruleset, 0) != 0)
-        return srt_err_set(err, "Landlock: %s", strerror(errno));
+        return srt_err_set(err, "Landlock: %s", remedy_error(errno));
     return 0;
 }

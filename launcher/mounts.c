@@ -1,6 +1,7 @@
 #include "launcher/mounts.h"
 
 #include "dns/name.h"
+#include "launcher/remedy.h"
 #include "srt/attach.h"
 #include "srt/cleanup.h"
 #include "srt/must.h"
@@ -58,7 +59,7 @@ static int step_failed(const struct fence_step *step, struct srt_err *err)
     bool changed = errno == ENOENT || errno == ELOOP || errno == ENOTDIR;
     srt_err_set(err, "%s: %s cannot be made %s: %s", step->setting, step->path,
                 fence_act_word(step->act),
-                changed ? "it changed while the sandbox was being built" : strerror(errno));
+                changed ? "it changed while the sandbox was being built" : remedy_error(errno));
     return changed ? MOUNTS_CHANGED : -1;
 }
 
@@ -143,12 +144,12 @@ static int put_up_blanks(struct srt_err *err)
     autoclose int fs = new_tmpfs("0700");
     autoclose int target = open_place(blanks_dir);
     if (fs < 0 || target < 0 || attach(fs, target) != 0)
-        return srt_err_set(err, "a tmpfs for hidden files cannot be made: %s", strerror(errno));
+        return srt_err_set(err, "a tmpfs for hidden files cannot be made: %s", remedy_error(errno));
     /* Closed before the mount becomes read-only: an open writer would forbid that. */
     int file = open(blank_file, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0);
     if (file < 0 || fchmod(file, 0) != 0 || close(file) != 0 ||
         change_flags(fs, "", AT_EMPTY_PATH, MOUNT_ATTR_RDONLY, 0) != 0)
-        return srt_err_set(err, "a blank for hidden files cannot be made: %s", strerror(errno));
+        return srt_err_set(err, "a blank for hidden files cannot be made: %s", remedy_error(errno));
     return 0;
 }
 
@@ -268,7 +269,7 @@ static int guard_proc(struct srt_err *err)
 {
     DIR *proc = opendir("/proc");
     if (proc == NULL)
-        return srt_err_set(err, "/proc: %s", strerror(errno));
+        return srt_err_set(err, "/proc: %s", remedy_error(errno));
     const struct dirent *entry;
     int result = 0;
     while (result == 0 && (entry = readdir(proc)) != NULL) {
@@ -298,7 +299,7 @@ static int guard_devices(struct srt_err *err)
                                           "/dev/urandom", "/dev/tty",  "/dev/console"};
     for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++)
         if (change_flags(AT_FDCWD, devices[i], 0, MOUNT_ATTR_RDONLY, 0) != 0 && errno != ENOENT)
-            return srt_err_set(err, "%s cannot be guarded: %s", devices[i], strerror(errno));
+            return srt_err_set(err, "%s cannot be guarded: %s", devices[i], remedy_error(errno));
     return 0;
 }
 
@@ -317,7 +318,7 @@ int mounts_make_socket(void *nothing, const struct inside *inside, struct inside
     if (dir < 0 || fd < 0 || fchdir(dir) != 0 ||
         bind(fd, (struct sockaddr *)&name, sizeof(name)) != 0 || listen(fd, SOMAXCONN) != 0 ||
         change_flags(dir, "", AT_EMPTY_PATH, MOUNT_ATTR_RDONLY, 0) != 0)
-        return srt_err_set(err, "%s cannot be made: %s", ATTACH_SOCKET, strerror(errno));
+        return srt_err_set(err, "%s cannot be made: %s", ATTACH_SOCKET, remedy_error(errno));
     gift->fds[0] = steal_fd(&fd);
     gift->fds[1] = steal_fd(&dir);
     gift->count = 2;
@@ -428,11 +429,11 @@ int mounts_carry_out(void *context, const struct inside *inside, struct inside_g
     struct mount_attr apart = {.propagation = PRIVATE};
     if (syscall(SYS_mount_setattr, AT_FDCWD, "/", AT_RECURSIVE, &apart, sizeof(apart)) != 0)
         return srt_err_set(err, "the sandbox's mounts cannot be kept apart from the host's: %s",
-                           strerror(errno));
+                           remedy_error(errno));
     if (guard_proc(err) != 0 || guard_devices(err) != 0)
         return -1;
     if (job->tmpdir != NULL && mkdir(job->tmpdir, 0700) != 0)
-        return srt_err_set(err, "%s cannot be made: %s", job->tmpdir, strerror(errno));
+        return srt_err_set(err, "%s cannot be made: %s", job->tmpdir, remedy_error(errno));
 
     autofree struct source *sources = must(calloc(plan->count + 1, sizeof(*sources)));
     bool blanks = false;
@@ -456,13 +457,13 @@ int mounts_carry_out(void *context, const struct inside *inside, struct inside_g
             return step_failed(&plan->steps[i], err);
     if (blanks && umount2(blanks_dir, DETACH) != 0)
         return srt_err_set(err, "the tmpfs for hidden files cannot be detached: %s",
-                           strerror(errno));
+                           remedy_error(errno));
     if (job->own_names && show_own_names() != 0)
         return srt_err_set(err,
                            "/etc/resolv.conf and /etc/hosts of the sandbox cannot be shown: %s",
-                           strerror(errno));
+                           remedy_error(errno));
     if (job->socket_dir >= 0 && show_socket(job->socket_dir) != 0)
         return srt_err_set(err, "%s cannot be shown: %s; use --egress port", ATTACH_SOCKET,
-                           strerror(errno));
+                           remedy_error(errno));
     return 0;
 }

@@ -1,5 +1,6 @@
 #include "launcher/netlink.h"
 
+#include "launcher/remedy.h"
 #include "srt/cleanup.h"
 
 #include <arpa/inet.h>
@@ -121,7 +122,7 @@ int netlink_send(const struct netlink *netlink, int protocol, const char *what, 
                     : errno;
     if (error == 0)
         return 0;
-    srt_err_set(err, "%s: %s", what, strerror(error));
+    srt_err_set(err, "%s: %s", what, remedy_error(error));
     errno = error;
     return -1;
 }

@@ -339,7 +339,7 @@ static int open_listener(struct publish *publish, size_t i, struct srt_err *err)
         bind(fd, host, port->host_len) != 0 || listen(fd, SOMAXCONN) != 0 ||
         getsockname(fd, host, &port->host_len) != 0)
         return srt_err_set(err, "--publish: %s%s%s:%u cannot be opened: %s", left, text, right,
-                           number, strerror(errno));
+                           number, remedy_error(errno));
     addr_from_sockaddr(host, &address, &number);
     say("published: %s%s%s:%u is port %u inside", left, text, right, number, port->inside);
     publish->listeners[i] = steal_fd(&fd);
@@ -368,7 +368,7 @@ int publish_start(struct publish *publish, const struct inside *inside, struct s
     if (pid == 0)
         become_carrier(publish, inside, parent);
     if (pid < 0)
-        srt_err_set(err, "fork: %s%s", strerror(errno), remedy_for_limit(errno));
+        srt_err_set(err, "fork: %s", remedy_error(errno));
     close_listeners(publish); /* the child's alone, so that they end with it */
     publish->pid = pid > 0 ? pid : 0;
     return pid > 0 ? 0 : -1;

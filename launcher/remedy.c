@@ -103,7 +103,7 @@ const char *remedy_for(char *out, size_t size, const char *complaint, const char
     return out;
 }
 
-const char *remedy_for_limit(int error)
+static const char *limit_behind(int error)
 {
     switch (error) {
     case EFBIG:
@@ -120,4 +120,11 @@ const char *remedy_for_limit(int error)
     default:
         return "";
     }
+}
+
+const char *remedy_error(int error)
+{
+    static char text[256];
+    snprintf(text, sizeof(text), "%s%s", strerror(error), limit_behind(error));
+    return text;
 }

@@ -3,8 +3,8 @@
  * switches are looked at, and those that stand in the way are named with the commands that change
  * them.
  *
- * Ownership: the text is the caller's buffer. Thread: any. Failure: none; where nothing is found
- * the usual suspects are listed.
+ * Ownership: the text is the caller's buffer, or this file's. Thread: one. Failure: none; where
+ * nothing is found the usual suspects are listed.
  */
 #ifndef LAUNCHER_REMEDY_H
 #define LAUNCHER_REMEDY_H
@@ -18,7 +18,8 @@
 const char *remedy_for(char *out, size_t size, const char *complaint, const char *bwrap,
                        const char *root, bool nested);
 
-/* What goes behind an error that a limit of the caller's process is the likely cause of, or "". */
-const char *remedy_for_limit(int error);
+/* As strerror(), and behind it the limit of the caller's process that is the likely cause, if one
+ * is. The text is there until the next call. */
+const char *remedy_error(int error);
 
 #endif

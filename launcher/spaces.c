@@ -41,7 +41,7 @@ static int map_ids(uid_t uid, gid_t gid, struct srt_err *err)
     if (!write_text("/proc/self/setgroups", "deny") || !write_text("/proc/self/gid_map", gids) ||
         !write_text("/proc/self/uid_map", uids))
         return srt_err_set(err, "the uid map of a namespace cannot be written: %s",
-                           strerror(errno));
+                           remedy_error(errno));
     return 0;
 }
 
@@ -90,7 +90,7 @@ static int take_devices(struct devices *devices, bool log_socket, struct srt_err
         snprintf(path, sizeof(path), "/dev/%s", cell_devices[i]);
         devices->trees[i] = take_closed(path);
         if (devices->trees[i] < 0)
-            return srt_err_set(err, "%s cannot be taken inside: %s", path, strerror(errno));
+            return srt_err_set(err, "%s cannot be taken inside: %s", path, remedy_error(errno));
     }
     char terminal[64];
     if (ttyname_r(STDOUT_FILENO, terminal, sizeof(terminal)) == 0)
@@ -143,7 +143,7 @@ static int make_dev(const struct devices *devices, struct srt_err *err)
            mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
                  "newinstance,ptmxmode=0666,mode=620") == 0 &&
            change_flags("/dev", 0, (struct mount_attr){.attr_set = MOUNT_ATTR_RDONLY}) == 0;
-    return good ? 0 : srt_err_set(err, "/dev cannot be made: %s", strerror(errno));
+    return good ? 0 : srt_err_set(err, "/dev cannot be made: %s", remedy_error(errno));
 }
 
 /* The host's own /dev and /proc stay below, where only who may unmount could get at them. Nothing
@@ -157,9 +157,9 @@ static int make_mounts(bool log_socket, struct srt_err *err)
                                     MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
                                 .propagation = PRIVATE};
     if (change_flags("/", AT_RECURSIVE, closed) != 0)
-        return srt_err_set(err, "the mounts cannot be made read-only: %s", strerror(errno));
+        return srt_err_set(err, "the mounts cannot be made read-only: %s", remedy_error(errno));
     if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) != 0)
-        return srt_err_set(err, "Can't mount proc: %s", strerror(errno));
+        return srt_err_set(err, "Can't mount proc: %s", remedy_error(errno));
     return make_dev(&devices, err);
 }
 
@@ -175,7 +175,7 @@ static int drop_capabilities(struct srt_err *err)
     bool all = errno == EINVAL && cap > CAP_SYS_ADMIN; /* one more than the last */
     if (!all || prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0 ||
         syscall(SYS_capset, &header, none) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
-        return srt_err_set(err, "the capabilities cannot be given up: %s", strerror(errno));
+        return srt_err_set(err, "the capabilities cannot be given up: %s", remedy_error(errno));
     return 0;
 }
 
@@ -228,7 +228,7 @@ int spaces_start(struct cell *cell, const struct cell_options *options, struct s
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-        return srt_err_set(err, "socketpair: %s%s", strerror(errno), remedy_for_limit(errno));
+        return srt_err_set(err, "socketpair: %s", remedy_error(errno));
     uid_t uid = geteuid();
     gid_t gid = getegid();
     struct clone_args new = {.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET |
@@ -239,7 +239,7 @@ int spaces_start(struct cell *cell, const struct cell_options *options, struct s
     /* As by fork(), without what the C library would do at one; there is only this thread. */
     pid_t pid = (pid_t)syscall(SYS_clone3, &new, sizeof(new));
     if (pid < 0)
-        return srt_err_set(err, "no namespaces can be made: %s", strerror(errno));
+        return srt_err_set(err, "no namespaces can be made: %s", remedy_error(errno));
     if (pid == 0)
         become_first(theirs, options, uid, gid);
     cell->pid = pid;

@@ -50,8 +50,7 @@ static _Noreturn void fail(int sock, const char *text)
 static _Noreturn void fail_for_lack(int sock, const char *text)
 {
     struct srt_err err;
-    const int error = errno;
-    srt_err_set(&err, "%s: %s%s", text, strerror(error), remedy_for_limit(error));
+    srt_err_set(&err, "%s: %s", text, remedy_error(errno));
     fail(sock, err.text);
 }
 
@@ -103,8 +102,11 @@ static int wait_for_go(int sock)
     int fds[4];
     size_t count = 4, next = 1;
     ssize_t len = fds_receive(sock, &message, sizeof(message), fds, &count);
-    if (len != sizeof(message) || message.word != STAGE_GO || count == 0)
+    if (len != sizeof(message) || message.word != STAGE_GO)
         _exit(FAILED);
+    errno = EMFILE;
+    if (count == 0)
+        fail_for_lack(sock, "the command's descriptors cannot be taken");
     for (int fd = 0; fd < 3; fd++) {
         if ((message.number & 1 << fd) == 0)
             continue;
@@ -137,7 +139,7 @@ static void take_terminal(pid_t group)
 
 static bool send_listener(int sock, int listener)
 {
-    struct stage_message message = {.word = STAGE_LISTENER};
+    struct stage_message message = {.word = STAGE_LISTENER, .number = listener >= 0};
     return fds_send(sock, &message, sizeof(message), &listener, listener >= 0 ? 1 : 0);
 }
 
@@ -412,7 +414,9 @@ _Noreturn void stage_run(int sock)
     if (send_ready(sock) != 0)
         fail_for_lack(sock, "the sandbox's namespaces and its port cannot be handed out");
     autoclose int fd = wait_for_go(sock);
-    struct job job = job_unpack(fd);
+    struct job job;
+    if (!job_unpack(&job, fd))
+        fail_for_lack(sock, "the job cannot be read");
     close(steal_fd(&fd));
     pid_t command = start_command(sock, &job);
     /* The terminal, the standard streams and the directory are the command's now, not ours. */

@@ -1,5 +1,6 @@
 #include "launcher/streams.h"
 
+#include "launcher/remedy.h"
 #include "srt/cleanup.h"
 #include "srt/must.h"
 
@@ -85,7 +86,7 @@ int streams_look(struct streams *streams, const bool closed[3], struct srt_err *
         /* What has no name left is the command's alone: here-documents, memory. */
         if ((S_ISREG(st.st_mode) || S_ISBLK(st.st_mode)) && (flags & O_ACCMODE) == O_RDONLY &&
             st.st_nlink > 0 && (streams->paths[fd] = path_of(fd)) == NULL)
-            return srt_err_set(err, "%s has no path: %s", names[fd], strerror(errno));
+            return srt_err_set(err, "%s has no path: %s", names[fd], remedy_error(errno));
     }
     return 0;
 }

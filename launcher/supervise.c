@@ -1,6 +1,7 @@
 #include "launcher/supervise.h"
 
 #include "launcher/refusals.h"
+#include "launcher/remedy.h"
 #include "launcher/say.h"
 #include "launcher/stage.h"
 #include "srt/cleanup.h"
@@ -185,10 +186,12 @@ static void lose_warden(struct watch *watch)
     cell_kill(watch->run->cell);
 }
 
-static void on_listener(struct watch *watch, int listener)
+static void on_listener(struct watch *watch, bool there_is_one, int listener)
 {
-    if (listener >= 0) {
-        if (!warden_give(watch->run->warden, listener))
+    if (there_is_one && listener < 0)
+        say("what tells of the command's calls cannot be taken: %s", remedy_error(EMFILE));
+    if (there_is_one) {
+        if (listener < 0 || !warden_give(watch->run->warden, listener))
             lose_warden(watch);
         return;
     }
@@ -233,7 +236,7 @@ static void on_stage(struct watch *watch)
         take_terminal(watch); /* a Ctrl-C is for us now, and we hand it on */
         break;
     case STAGE_LISTENER:
-        on_listener(watch, count == 1 ? steal_fd(&listener) : -1);
+        on_listener(watch, message.number != 0, count == 1 ? steal_fd(&listener) : -1);
         break;
     case STAGE_READY:
     case STAGE_GO:

@@ -1,5 +1,6 @@
 #include "launcher/syscalls.h"
 
+#include "launcher/remedy.h"
 #include "launcher/syscalls_rows.h"
 
 #include <asm/termbits.h>
@@ -240,7 +241,8 @@ int syscalls_install(unsigned options, struct srt_err *err)
 {
     struct sock_fprog program = baked(options, false);
     if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0)
-        return srt_err_set(err, "the kernel refuses the system call filter: %s", strerror(errno));
+        return srt_err_set(err, "the kernel refuses the system call filter: %s",
+                           remedy_error(errno));
     return 0;
 }
 
@@ -256,7 +258,7 @@ int syscalls_install_notify(unsigned options, struct srt_err *err)
                           &program);
     if (fd < 0 && errno == EBUSY)
         return -2;
-    return fd >= 0 ? fd : srt_err_set(err, "calls cannot be supervised: %s", strerror(errno));
+    return fd >= 0 ? fd : srt_err_set(err, "calls cannot be supervised: %s", remedy_error(errno));
 }
 
 static bool row_matches(const struct syscalls_row *row, const uint64_t *args)

@@ -1,6 +1,7 @@
 #include "launcher/transparent.h"
 
 #include "launcher/netlink.h"
+#include "launcher/remedy.h"
 #include "srt/cleanup.h"
 
 #include <arpa/inet.h>
@@ -347,7 +348,7 @@ int transparent_open(void *nothing, const struct inside *inside, struct inside_g
     autoclose int tcp = open_socket(SOCK_STREAM, DNS_PORT, has_v6);
     if (redirected < 0 || udp < 0 || tcp < 0)
         return srt_err_set(err, "the listeners of --egress transparent cannot be opened: %s",
-                           strerror(errno));
+                           remedy_error(errno));
     if (make_rules(has_v6, err) != 0)
         return -1;
     forget_soon(inside);

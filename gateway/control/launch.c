@@ -311,10 +311,13 @@ bool launch_handle_frames(struct launch *launch)
     return true;
 }
 
-/* Takes every descriptor that came, wanted or not, so that none leaks. */
-static bool take_descriptors(struct launch *launch, struct msghdr *header)
+/* Takes every descriptor that came, wanted or not, so that none leaks. Returns what is wrong with
+ * them, or NULL. There is room for all that can come, so what was cut could not be opened. */
+static const char *take_descriptors(struct launch *launch, struct msghdr *header)
 {
-    bool fits = (header->msg_flags & MSG_CTRUNC) == 0;
+    const char *wrong = (header->msg_flags & MSG_CTRUNC) != 0
+                            ? "the gateway may open no more descriptors (ulimit -n)"
+                            : NULL;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c != NULL; c = CMSG_NXTHDR(header, c)) {
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
             continue;
@@ -326,11 +329,11 @@ static bool take_descriptors(struct launch *launch, struct msghdr *header)
                 launch->fds[launch->fd_count++] = fd;
             } else {
                 foreign_close(fd);
-                fits = false;
+                wrong = "descriptors that nobody asked for";
             }
         }
     }
-    return fits;
+    return wrong;
 }
 
 static struct launch *heavier(struct launch *a, struct launch *b)
@@ -397,11 +400,11 @@ static bool read_some(struct launch *launch)
         launch_end(launch);
         return false;
     }
-    bool fits = take_descriptors(launch, &header);
+    const char *wrong = take_descriptors(launch, &header);
     if (launch->state == LAUNCH_REFUSED)
         return true;
-    if (!fits)
-        return launch_give_up(launch, "descriptors that nobody asked for") && false;
+    if (wrong != NULL)
+        return launch_give_up(launch, wrong) && false;
     if (!make_room_for(launch, (size_t)n))
         return false;
     frames_add(&launch->in, (struct str){server->chunk, (size_t)n});

@@ -485,12 +485,20 @@ static void prepare_handover(struct run *run)
     run->gateway.predecessors = predecessors_create(&run->gateway);
 }
 
+/* Of what a loop cannot do without; libev would abort. */
+static void on_loop_failure(const char *what)
+{
+    log_line("%s: %s", what, strerror(errno));
+    _exit(EXIT_SYSTEM);
+}
+
 enum exit_status gateway_run(const struct run_options *options)
 {
     struct run one = {.options = *options, .gateway = {.config_path = options->config_path}};
     struct run *run = &one;
     prepare_handover(run);
     ev_set_allocator(loop_memory);
+    ev_set_syserr_cb(on_loop_failure);
     run->gateway.loop = ev_loop_new(EVFLAG_AUTO);
     if (run->gateway.loop == NULL) {
         log_line("an event loop cannot be had: %s", strerror(errno));

@@ -8,7 +8,6 @@
 #include "srt/cleanup.h"
 #include "srt/must.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -116,7 +115,8 @@ static int take_post(void *context, const struct inside *inside, struct inside_g
     if (result != 0)
         return result;
     if (setns(inside->net_ns, CLONE_NEWNET) != 0 || !call_set_rights(true))
-        return srt_err_set(err, "who supervises the sandbox cannot join it: %s", strerror(errno));
+        return srt_err_set(err, "who supervises the sandbox cannot join it: %s",
+                           remedy_error(errno));
     prctl(PR_SET_NAME, "srt-warden");
     prctl(PR_SET_DUMPABLE, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* the change of rights has cleared it */
@@ -128,16 +128,17 @@ static int take_post(void *context, const struct inside *inside, struct inside_g
     post->own_fds = openat(inside->host_proc, "self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
     return post->own_fds >= 0 ? 0
                               : srt_err_set(err, "who supervises the sandbox cannot see itself: %s",
-                                            strerror(errno));
+                                            remedy_error(errno));
 }
 
-/* -1: it cannot be had, or is not to come. */
+/* -1: none is to come. */
 static int wait_for_listener(int sock)
 {
     char byte;
     int listener = -1;
     size_t count = 1;
-    fds_receive(sock, &byte, sizeof(byte), &listener, &count);
+    if (fds_receive(sock, &byte, sizeof(byte), &listener, &count) > 0 && count == 0)
+        _exit(1);
     return count == 1 ? listener : -1;
 }
 
@@ -177,7 +178,11 @@ int warden_start(struct warden *warden, const struct inside *inside, const struc
     *warden = (struct warden){.reports = -1};
     warden->missed = mmap(NULL, sizeof(*warden->missed), PROT_READ | PROT_WRITE,
                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert(warden->missed != MAP_FAILED);
+    if (warden->missed == MAP_FAILED) {
+        warden->missed = NULL;
+        return srt_err_set(err, "who supervises the sandbox has no memory to share: %s",
+                           remedy_error(errno));
+    }
     struct post post = {.law = law,
                         .furnish = furnish,
                         .furniture = furniture,

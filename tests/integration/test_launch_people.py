@@ -8,21 +8,26 @@ import subprocess
 import unittest
 
 from fence import both
-from test_launch import Launch
+from test_launch import ATTACHED, FakeGateway, Launch
 
 # Runs a program under a system call filter, as kernels and containers have them: no user namespaces (as AppArmor or
-# a container's filter), no netlink (where loopback is brought up, as AppArmor on Ubuntu refuses it), no clone3(), no Landlock.
+# a container's filter), no netlink (where loopback is brought up, as AppArmor on Ubuntu refuses it), no clone3(), no Landlock;
+# and no memory to be shared, or for a file that is mapped to be read, as under a limit that is met just there.
 REFUSE = r"""
 import ctypes, os, struct, sys
 def op(code, yes, no, value): return struct.pack("HBBI", code, yes, no, value)
 load, equal, bits, give = 0x20, 0x15, 0x45, 0x06
-allow, eperm, enosys = op(give, 0, 0, 0x7fff0000), op(give, 0, 0, 0x00050001), op(give, 0, 0, 0x00050026)
-clone, unshare, sock = {"x86_64": (56, 272, 41), "aarch64": (220, 97, 198)}[os.uname().machine]
+allow, eperm, enosys, enomem = op(give, 0, 0, 0x7fff0000), op(give, 0, 0, 0x00050001), op(give, 0, 0, 0x00050026), op(give, 0, 0, 0x0005000c)
+clone, unshare, sock, mmap = {"x86_64": (56, 272, 41, 9), "aarch64": (220, 97, 198, 222)}[os.uname().machine]
 if sys.argv[1] == "namespaces":
     code = [op(load, 0, 0, 0), op(equal, 3, 0, clone), op(equal, 2, 0, unshare), op(equal, 4, 0, 435), allow,
             op(load, 0, 0, 16), op(bits, 0, 2, 0x10000000), eperm, enosys, allow]
 elif sys.argv[1] == "clone3":
     code = [op(load, 0, 0, 0), op(equal, 0, 1, 435), enosys, allow]
+elif sys.argv[1] == "shared memory":
+    code = [op(load, 0, 0, 0), op(equal, 0, 2, mmap), op(load, 0, 0, 40), op(equal, 1, 0, 0x21), allow, enomem]
+elif sys.argv[1] == "mapped file":
+    code = [op(load, 0, 0, 0), op(equal, 0, 4, mmap), op(load, 0, 0, 40), op(equal, 0, 2, 2), op(load, 0, 0, 32), op(equal, 1, 0, 1), allow, enomem]
 elif sys.argv[1] == "landlock":
     code = [op(load, 0, 0, 0), op(equal, 0, 1, 444), eperm, allow]
 else:
@@ -78,6 +83,12 @@ class Machines(Launch):
                                     env=self.environment(), capture_output=True, timeout=60, **self.popen_args())
             self.assertRan(result)
             self.assertIn(f"note: {text}", result.stdout)
+
+    @unittest.skipUnless(platform.machine() in ("x86_64", "aarch64"), "the numbers of its system calls are not known here")
+    def test_memory_that_cannot_be_mapped_is_said_with_its_limit(self):
+        for what in ("shared memory", "mapped file"):
+            with self.subTest(what=what):
+                self.assert_refused(self.run_where("/usr/bin/env", "python3", "-c", REFUSE, what), "srt-launch: ", "(ulimit -d, ulimit -v)")
 
     def test_N20_where_no_user_namespace_is_left(self):
         """Made for real: the limit of a user namespace around it, as in a container without root."""
@@ -190,7 +201,7 @@ class Faults(Launch):
         kib, mib = 1 << 10, 1 << 20
         small = (0, 1, 4 * kib, 64 * kib, 256 * kib, 512 * kib, mib, 2 * mib, 4 * mib, 8 * mib, 12 * mib, 16 * mib, 64 * mib)
         root = os.geteuid() == 0 and not self.account
-        limits = {resource.RLIMIT_FSIZE: (small[:4], "ulimit -f"), resource.RLIMIT_NOFILE: (range(0, 24), "ulimit -n"),
+        limits = {resource.RLIMIT_FSIZE: (small[:4], "ulimit -f"), resource.RLIMIT_NOFILE: (range(0, 30), "ulimit -n"),
                   resource.RLIMIT_NPROC: ((*range(0, 9), 4096), "" if root else "ulimit -u"),
                   resource.RLIMIT_STACK: ((0, 4 * kib, 16 * kib, 20 * kib, 32 * kib, 64 * kib, 128 * kib, 256 * kib), "ulimit -s"),
                   resource.RLIMIT_DATA: (small, "ulimit -d"), resource.RLIMIT_AS: (small, "ulimit -v"),
@@ -209,7 +220,12 @@ class Faults(Launch):
             except OSError:
                 return False
 
-        own = "(the private gateway|srt-gateway: |\\(libev\\)|out of memory)"  # another program's words
+        own = "(the private gateway|srt-gateway: |out of memory)"  # another program's words
+        gateway = FakeGateway(os.path.join(self.top, "gateway"), ATTACHED)  # which has no limit
+        self.addCleanup(gateway.close)
+        more = [["--egress", "socket"], ["--gateway", "unix:" + os.path.join(self.top, "gateway")]]
+        if self.run_plain("--egress", "transparent", "true").returncode == 0:
+            more += [["--egress", "transparent"], [*more[1], "--egress", "transparent"]]
         for limit, (values, remedy) in limits.items():
             ran = 0
             for value in values:
@@ -217,7 +233,7 @@ class Faults(Launch):
                     resource.setrlimit(limit, (value, value))
                 if not begins(limited):
                     continue
-                for options in (["--egress", "none"], []):
+                for options in (["--egress", "none"], [], *(more if limit == resource.RLIMIT_NOFILE else ())):
                     with self.subTest(limit=limit, value=value, options=options):
                         result = self.run_plain("-s", self.settings(), *options, "/bin/echo", "ran", env=env, preexec_fn=limited)
                         ran += result.returncode == 0
@@ -227,6 +243,7 @@ class Faults(Launch):
                             self.assertEqual((result.returncode, result.stdout), (125, ""), result.stderr)
                             self.assertRegex(result.stderr, "(^|\n)srt-launch: ")
                             self.assertRegex(result.stderr, f"{remedy}|{own}" if remedy else "")
+                            self.assertNotIn("bug", result.stderr)
             self.assertTrue(ran, f"limit {limit}: nothing ever ran")
 
     def test_what_other_processes_pass_on_counts_against_the_limit_on_files(self):
