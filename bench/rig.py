@@ -91,6 +91,14 @@ class Process:
             total += int(re.search(rf"^{what}:\s+(\d+)", text, re.M)[1])
         return total
 
+    def settled_kib(self):
+        """Once it stays: who asked is done before the connections that he closed are."""
+        before, now = None, self.memory_kib()
+        while now != before:
+            time.sleep(.1)
+            before, now = now, self.memory_kib()
+        return now
+
     def stop(self):
         if self.child.returncode is not None:
             return
@@ -349,11 +357,6 @@ def finish_load(load):
 
 def run_load(*arguments):
     return finish_load(start_load(*arguments))
-
-
-def median(values):
-    values = sorted(values)
-    return values[len(values) // 2]
 
 
 def load_now():
