@@ -320,7 +320,7 @@ static void read_servers(const struct option *option, void *field, struct option
         any = true;
     }
     if (fclose(out) != 0)
-        abort();
+        must_end();
     *servers = ini_keep(input->doc, (struct str){list, size});
     free(list);
 }

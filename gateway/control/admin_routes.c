@@ -63,7 +63,7 @@ static void get_config(const struct admin_request *request)
     FILE *out = must(open_memstream(&text, &len));
     gateway_config_print(request->gateway->snapshot->config, out);
     if (fclose(out) != 0)
-        abort();
+        must_end();
     struct json body = {0};
     json_append(&body, (struct str){text, len});
     free(text);

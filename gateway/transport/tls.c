@@ -1,10 +1,11 @@
 #include "transport/tls.h"
 
+#include "srt/must.h"
+
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
-#include <stdlib.h>
 
 /* Both are OpenSSL's own objects; the types keep the rest of the gateway from using them so. */
 static SSL_CTX *context_of(const struct tls_client *client)
@@ -20,7 +21,7 @@ static SSL *ssl_of(const struct tls *tls)
 static void require(bool good)
 {
     if (!good)
-        abort(); /* memory has run out, or OpenSSL is not what we were built with */
+        must_end(); /* or OpenSSL is not what we were built with */
 }
 
 struct tls_client *tls_client_create(void)
