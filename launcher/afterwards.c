@@ -3,6 +3,7 @@
 #include "launcher/gitconfig.h"
 #include "launcher/gitindex.h"
 #include "launcher/rebase.h"
+#include "launcher/rights.h"
 #include "launcher/tree.h"
 #include "launcher/vet.h"
 #include "srt/cleanup.h"
@@ -310,6 +311,7 @@ static bool on_entry(void *context, const struct tree_entry *entry)
 bool afterwards_report(const struct fence *fence, struct timespec started,
                        struct violations *violations)
 {
+    autorights struct rights outside = rights_as_inside();
     struct look look = {fence, started, violations, INDEXES_MAX};
     int64_t deadline_ms = clock_ms() + SEARCH_MS;
     const char *last = NULL;

@@ -4,6 +4,7 @@
 #include "launcher/cell.h"
 #include "launcher/datagrams.h"
 #include "launcher/environ.h"
+#include "launcher/rights.h"
 #include "launcher/say.h"
 #include "launcher/syscalls.h"
 #include "launcher/warden/secrets.h"
@@ -290,13 +291,12 @@ static bool is_outside_only(const char *path)
  * leaves nothing on the host, however the run ends. */
 static void choose_tmpdir(struct launch *launch)
 {
+    autorights struct rights outside = rights_as_inside();
     const char *asked = getenv("TMPDIR");
     struct path_place place = {0};
-    struct stat st;
     bool usable = asked != NULL && asked[0] == '/' && path_resolve(asked, &place, NULL) == 0 &&
                   place.type == PATH_DIR && fence_view(&launch->fence, place.path).writable &&
-                  !is_outside_only(place.path) && stat(place.path, &st) == 0 &&
-                  access(place.path, W_OK | X_OK) == 0;
+                  !is_outside_only(place.path) && rights_may(place.path, W_OK | X_OK);
     path_place_free(&place);
     launch->tmpdir = usable ? asked : launch_private_tmpdir;
 }

@@ -2,6 +2,7 @@
 
 #include "config/fault.h"
 #include "launcher/cell.h"
+#include "launcher/rights.h"
 #include "launcher/rules_build.h"
 #include "launcher/tree.h"
 #include "srt/cleanup.h"
@@ -9,6 +10,7 @@
 #include "srt/must.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +62,17 @@ void rules_warn_about_links(struct build *build, const char *path, const char *s
     if (lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink > 1 && !is_system_program(&st))
         WARNING(build, "%s (%s) has %lu hard links: its other names are not guarded", path, setting,
                 (unsigned long)st.st_nlink);
+}
+
+bool rules_add_shut(struct build *build, enum fence_verb verb, const char *path,
+                    const char *setting)
+{
+    if (!tree_is_shut_off(path))
+        return false;
+    autofree char *dir = path_parent(path);
+    if (verb_denies(verb))
+        fence_add(build->fence, verb, dir, PATH_DIR, setting);
+    return true;
 }
 
 /* The absent name gets a rule for whoever asks or creates later; the last directory above it that
@@ -156,6 +169,19 @@ static int resolve(struct build *build, const char *absolute, const char *settin
     return srt_err_set(build->err, "%s: %.900s", setting, cause.text);
 }
 
+/* To whom it is a surprise. */
+static const char *for_root(void)
+{
+    return geteuid() == 0 ? "; in the sandbox root has no capabilities" : "";
+}
+
+static void warn_about_owner(struct build *build, const char *path, const char *setting)
+{
+    if (geteuid() == 0 && !rights_may(path, W_OK) && errno == EACCES)
+        WARNING(build, "%s: %s is another user's, who lets nobody else write to it%s", setting,
+                path, for_root());
+}
+
 int rules_add_place(struct build *build, enum fence_verb verb, const char *absolute,
                     const char *setting)
 {
@@ -178,9 +204,11 @@ int rules_add_place(struct build *build, enum fence_verb verb, const char *absol
 
     if (place.type == PATH_ABSENT && denies) {
         add_absent(build, verb, place.path, setting);
-    } else if (place.type == PATH_ABSENT || (place.type == PATH_UNREADABLE && !denies)) {
-        DETAIL(build, "%s: %s does not exist or cannot be looked at, so there is nothing to allow",
-               setting, absolute);
+    } else if (place.type == PATH_UNREADABLE && !denies) {
+        WARNING(build, "%s: %s cannot be looked into, so the entry gives nothing%s", setting,
+                place.path, for_root());
+    } else if (place.type == PATH_ABSENT) {
+        DETAIL(build, "%s: %s does not exist, so there is nothing to allow", setting, absolute);
         if (verb == FENCE_ALLOW_WRITE)
             fence_add_missing(build->fence, place.path, setting);
     } else if (!denies && place.link_count > 0 && !build->judging_led) {
@@ -193,6 +221,8 @@ int rules_add_place(struct build *build, enum fence_verb verb, const char *absol
         fence_add(build->fence, verb, place.path, type, setting);
         if (denies)
             rules_warn_about_links(build, place.path, setting);
+        else if (verb == FENCE_ALLOW_WRITE)
+            warn_about_owner(build, place.path, setting);
     }
     path_place_free(&place);
     return result;
@@ -227,6 +257,8 @@ static bool on_glob_entry(void *context, const struct tree_entry *entry)
     }
     if (!matches)
         return reaches;
+    if (rules_add_shut(glob->build, glob->verb, entry->path, glob->setting))
+        return false;
     glob->matches++;
     if (entry->type == PATH_SYMLINK)
         rules_add_place(glob->build, glob->verb, entry->path, glob->setting);
@@ -404,7 +436,7 @@ static int add_default_writes(struct build *build)
     for (size_t i = 0; build->world->home != NULL && i < sizeof(names) / sizeof(names[0]); i++) {
         autofree char *absolute =
             path_absolute(names[i], build->world->cwd, build->world->home, build->err);
-        if (absolute == NULL || access(absolute, W_OK) != 0)
+        if (absolute == NULL || !rights_may(absolute, W_OK))
             continue;
         if (!fence_view(build->fence, absolute).readable)
             continue;
@@ -464,6 +496,7 @@ static int build_rules(struct build *build, const struct settings *settings)
 int rules_build(struct fence *fence, const struct settings *settings,
                 const struct rules_world *world, struct rules_notes *notes, struct srt_err *err)
 {
+    autorights struct rights outside = rights_as_inside();
     struct srt_err unwanted;
     struct build build = {.fence = fence,
                           .world = world,
@@ -479,6 +512,7 @@ int rules_build(struct fence *fence, const struct settings *settings,
 int rules_guard(struct fence *fence, enum fence_verb verb, const char *absolute,
                 const char *setting, struct rules_notes *notes, struct srt_err *err)
 {
+    autorights struct rights outside = rights_as_inside();
     struct build build = {.fence = fence, .notes = notes, .err = err};
     int result = rules_add_place(&build, verb, absolute, setting);
     fence_seal(fence);

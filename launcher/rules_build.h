@@ -37,6 +37,9 @@ int rules_add_place(struct build *build, enum fence_verb verb, const char *absol
 /* What matches `pattern` below `base`, which is where the pattern begins, links and all. */
 int rules_add_glob(struct build *build, enum fence_verb verb, const char *base, const char *pattern,
                    const char *setting);
+/* Whether it is shut off in its directory, which then is what a denial takes. */
+bool rules_add_shut(struct build *build, enum fence_verb verb, const char *path,
+                    const char *setting);
 /* A second name of a guarded file that was made before the run cannot be guarded by its path. */
 void rules_warn_about_links(struct build *build, const char *path, const char *setting);
 

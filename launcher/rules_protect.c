@@ -76,18 +76,24 @@ static void guard_behind_link(struct build *build, const struct tree_entry *link
     fence_add(build->fence, FENCE_KEEP, link->path, PATH_SYMLINK, "protected: its name");
 }
 
+static const char unsearched_setting[] = "protected: cannot be searched";
+
 static bool on_protected_candidate(void *context, const struct tree_entry *entry)
 {
     struct search *search = context;
     struct build *build = search->build;
     if (entry->type == PATH_UNREADABLE) {
-        fence_add(build->fence, FENCE_DENY_WRITE, entry->path, PATH_DIR,
-                  "protected: cannot be searched");
+        fence_add(build->fence, FENCE_DENY_WRITE, entry->path, PATH_DIR, unsearched_setting);
         return false;
     }
     if (entry->type == PATH_DIR && protect_barren(entry->path))
         return false;
     const char *what = protect_match(&build->fence->protect, entry->path, search->root_len);
+    const bool begins =
+        entry->type != PATH_FILE && protect_begins(&build->fence->protect, entry->name);
+    if ((what != NULL || begins || strcmp(entry->name, ".git") == 0) &&
+        rules_add_shut(build, FENCE_DENY_WRITE, entry->path, unsearched_setting))
+        return false;
     if (what != NULL) {
         fence_add(build->fence, FENCE_DENY_WRITE, entry->path, entry->type, what);
         if (entry->type == PATH_SYMLINK) {
@@ -101,9 +107,9 @@ static bool on_protected_candidate(void *context, const struct tree_entry *entry
         names_add(&search->repositories, entry->path);
     if (strcmp(entry->name, ".git") == 0 && entry->type == PATH_FILE)
         fence_add(build->fence, FENCE_DENY_WRITE, entry->path, PATH_FILE, fence_link_setting);
-    else if (entry->type == PATH_DIR && protect_begins(&build->fence->protect, entry->name))
+    else if (entry->type == PATH_DIR && begins)
         fence_add(build->fence, FENCE_KEEP, entry->path, PATH_DIR, "protected: its name");
-    else if (entry->type == PATH_SYMLINK && protect_begins(&build->fence->protect, entry->name))
+    else if (entry->type == PATH_SYMLINK && begins)
         guard_behind_link(build, entry);
     else if (entry->type == PATH_FILE && strcmp(entry->name, "HEAD") == 0)
         guard_bare_repository(search, entry);

@@ -77,8 +77,15 @@ static bool late(struct walk *walk)
     return ++walk->seen % LOOK_AT_CLOCK == 0 && clock_ms() > walk->deadline_ms;
 }
 
-static void report_unreadable(struct walk *walk, const char *dir)
+bool tree_is_shut_off(const char *path)
 {
+    struct stat st;
+    return lstat(path, &st) != 0 && errno == EACCES;
+}
+
+static void report_unreadable(struct walk *walk, const char *unread)
+{
+    autofree char *dir = tree_is_shut_off(unread) ? path_parent(unread) : must_copy(unread);
     const char *slash = strrchr(dir, '/');
     struct tree_entry entry = {.path = dir,
                                .relative = path_below(dir, walk->root),

@@ -7,7 +7,7 @@ import tempfile
 import time
 import unittest
 
-from fence import Fence, both
+from fence import Fence, both, snapshot
 
 
 class Reads(Fence):
@@ -111,6 +111,54 @@ class Reads(Fence):
         result = self.sh("cat shut/.env; chmod 700 shut; cat shut/.env; touch shut/x; ls -A shut")
         self.assertEqual(result.stdout, "", result.stderr)
 
+    def closed_directories(self, modes):
+        """Another user's where root makes them, with all that is guarded or hidden anywhere else."""
+        for mode in modes:
+            for name in (".bashrc", "secret", "repo/.git/hooks/pre-commit", "d/e/.envrc"):
+                self.write(f"closed{mode:o}/{name}", "inner\n")
+            self.addCleanup(os.chmod, os.path.join(self.work, f"closed{mode:o}"), 0o700)
+        self.settings()
+        self.own()
+        self.own = lambda *paths: None
+        for mode in modes:
+            closed = os.path.join(self.work, f"closed{mode:o}")
+            if os.geteuid() == 0:
+                subprocess.run(["chown", "-R", "1:1", closed], check=True)
+            os.chmod(closed, mode)
+
+    def test_F04_directories_that_cannot_be_entered_stop_nothing_and_stay_as_they_are(self):
+        """Root looks at the tree as it will inside, where it has no capabilities."""
+        modes = (0o700, 0o744, 0o600, 0o300, 0o100, 0) if os.geteuid() == 0 else (0o400, 0o644, 0o300, 0)
+        self.closed_directories(modes)
+        inner = [f"closed{mode:o}/{name}" for mode in modes for name in ("secret", ".bashrc", "repo", "absent")]
+        for filesystem in ({}, {"denyRead": ["**/secret"]}, {"denyRead": inner}, {"denyWrite": inner}, {"allowRead": inner, "denyRead": ["closed*"]},
+                           {"allowWrite": [".", *inner]}, {"allowWrite": ["*"]}):
+            with self.subTest(filesystem=str(filesystem)[:40]):
+                self.filesystem = {"denyRead": [], "allowWrite": ["."], "denyWrite": [], **filesystem}
+                before = snapshot(self.work)
+                result = self.sh("for c in closed*; do chmod 755 $c; cat $c/secret; touch $c/.bashrc $c/new; rn $c z; done; echo done",
+                                 options=("--violations", os.path.join(self.top, "told")))
+                self.assertRan(result)
+                self.assertEqual(result.stdout, "done\n", result.stderr)
+                self.assertEqual(snapshot(self.work), before)
+                for setting in ("allowRead", "allowWrite"):
+                    given = any("secret" in entry for entry in filesystem.get(setting, ()))
+                    self.assertEqual("cannot be looked into, so the entry gives nothing" in result.stderr and setting in result.stderr,
+                                     given, result.stderr)
+
+    @unittest.skipIf(os.geteuid() != 0, "only root can give files away")
+    def test_F24_a_TMPDIR_that_is_writable_by_a_capability_alone_is_none(self):
+        other = os.path.join(self.work, "other")
+        os.mkdir(other, 0o755)
+        self.own()
+        self.own = lambda *paths: None
+        os.chown(other, 1, 1)
+        self.filesystem["allowWrite"] = [".", "other"]
+        result = self.assertRan(self.sh("echo $TMPDIR; mktemp", env=self.environment(TMPDIR=other)))
+        self.assertEqual(result.stdout.splitlines()[0], "/dev/shm/tmp")
+        root_alone = f"warning: filesystem.allowWrite[1]: {other} is another user's"
+        self.assertEqual(root_alone in result.stderr, not self.account, result.stderr)
+
     def test_F20_patterns_are_searched_for_no_deeper_than_they_reach(self):
         for i in range(300):
             os.makedirs(os.path.join(self.work, f"deep/{i}/a/b"))
@@ -130,7 +178,7 @@ class Reads(Fence):
         result = self.run_plain("-s", os.path.join(self.top, "settings.json"), "--dry-run", "true")
         hidden = [line.split()[1] for line in result.stdout.splitlines() if line.startswith(f"  hidden {self.work}/")]
         # What cannot be looked into is hidden where the pattern goes on below it, and only there.
-        self.assertEqual(hidden, [closed, f"{self.work}/key.pem"] if self.account else [f"{self.work}/key.pem"], result.stderr)
+        self.assertEqual(hidden, [closed, f"{self.work}/key.pem"] if os.geteuid() == 0 else [f"{self.work}/key.pem"], result.stderr)
 
     def test_F04_new_names_that_match(self):
         """What is written in the sandbox it may read; what may not be written is refused at once."""

@@ -167,8 +167,7 @@ for call in (lambda: os.chown("f", -1, os.stat("f").st_gid), lambda: os.chown("f
 class Faults(Launch):
     def test_U13_what_cannot_be_set_up_is_said_by_its_setting(self):
         os.symlink("loop", os.path.join(self.work, "loop"))
-        locked = os.path.join(self.work, "locked")
-        os.makedirs(os.path.join(locked, "in"))
+        os.mkdir(os.path.join(self.work, "locked"))
         long = "x" * 300
         rows = [({"allowWrite": [".", "loop"]}, "filesystem.allowWrite[1]", "too many symbolic links"),
                 ({"denyRead": ["loop"]}, "filesystem.denyRead[0]", "too many symbolic links"),
@@ -181,10 +180,6 @@ class Faults(Launch):
                 ({"denyWrite": ["loop/*.c"]}, "filesystem.denyWrite[0]", "too many symbolic links"),
                 ({"allowWrite": [""]}, "filesystem.allowWrite[0]", "must not be empty"),
                 ({"allowWrite": [7]}, "filesystem.allowWrite[0]", "must be")]
-        if not self.account and os.geteuid() == 0:  # root's own searching sees it, what builds the mounts does not
-            os.chmod(locked, 0)
-            os.chown(locked, 12345, 12345)
-            rows.append(({"denyRead": ["locked/in"]}, "filesystem.denyRead[0]", "cannot be made hidden"))
         for filesystem, setting, text in rows:
             self.filesystem = {"denyRead": [], "allowWrite": ["."], "denyWrite": [], **filesystem}
             with self.subTest(filesystem=str(filesystem)[:80]):
