@@ -11,6 +11,14 @@
 
 enum { READ_SIZE = 65536 };
 
+static void end(struct control *control)
+{
+    close(control->fd);
+    control->fd = -1;
+    if (control->len > 0 && control->in[control->len - 1] != '\n')
+        control->in[control->len++] = '\n'; /* of a line that whoever wrote it left open */
+}
+
 static bool readable(int fd)
 {
     struct pollfd wake = {.fd = fd, .events = POLLIN};
@@ -30,8 +38,7 @@ void control_fill(struct control *control)
         if (n > 0) {
             control->len += (size_t)n;
         } else if (n == 0 || errno != EINTR) {
-            close(control->fd);
-            control->fd = -1;
+            end(control);
         }
     }
 }

@@ -1,6 +1,6 @@
 /*
  * --control-fd: complete settings objects, one a line, whose network part replaces the one in
- * force.
+ * force. The end of the descriptor ends the last line, too.
  *
  * Ownership: control_close(). Thread: one. Failure: a line that is no settings object is reported
  * and changes nothing; the end of the descriptor leaves the last policy in force.

@@ -407,8 +407,9 @@ class Live(Launch):
         threading.Thread(target=say, args=("".join(self.policy(*names) for _ in range(500) for names in ((), (self.target,))),)).start()
         self.told("network policy 1004 is in force")
         self.assertEqual(self.ask("get"), "200")
-        say(self.policy()[:-5])  # half a line, and the end: nothing changes
+        say(self.policy()[:-5])  # half a line, and the end
         control.close()
+        self.told("line 1007 is ignored and the policy stays as it was: .*not valid JSON")
         self.assertEqual(self.ask("get"), "200")
 
     def test_N22_lines_that_are_there_at_the_start_are_judged_like_later_ones(self):
@@ -416,7 +417,8 @@ class Live(Launch):
         for lines, answer, said in ((self.policy("*"), "200", "network policy 1 is rejected, the one before stays: "
                                      "network.allowedDomains[0]: rule `*`"),
                                     (self.policy() + self.policy("*.com"), "403", "network policy 1 is in force"),
-                                    ("{}\ngarbage\n" + self.policy(), "403", "line 2 is ignored")):
+                                    ("{}\ngarbage\n" + self.policy(), "403", "line 2 is ignored"),
+                                    (self.policy().rstrip(), "403", "network policy 1 is in force")):
             read, write = os.pipe()
             os.write(write, lines.encode())
             self.live("--control-fd", str(read), pass_fds=(read,))
