@@ -472,6 +472,13 @@ static bool has_stack(void)
     return enough;
 }
 
+/* What nobody gets to read is no success. */
+static int written(int status)
+{
+    return status == 0 && fflush(stdout) != 0 ? fail("standard output: %s", strerror(errno))
+                                              : status;
+}
+
 /* A frame of its own: it is large. */
 __attribute__((noinline)) static int act(int argc, char **argv)
 {
@@ -498,14 +505,14 @@ __attribute__((noinline)) static int act(int argc, char **argv)
     switch (launch.options.action) {
     case OPTIONS_HELP:
         options_usage(stdout);
-        return 0;
+        return written(0);
     case OPTIONS_VERSION:
         puts("srt-launch " SRT_VERSION);
-        return 0;
+        return written(0);
     case OPTIONS_CONNECT:
         leave(connect_run(launch.options.rest));
     case OPTIONS_DOCTOR:
-        return doctor_run(launch.options.rest);
+        return written(doctor_run(launch.options.rest));
     case OPTIONS_EXPLAIN_PATH:
     case OPTIONS_RUN:
         break;
@@ -514,10 +521,8 @@ __attribute__((noinline)) static int act(int argc, char **argv)
         status = launch.options.action == OPTIONS_EXPLAIN_PATH ? launch_explain_paths(&launch)
                  : launch.options.dry_run                      ? launch_dry_run(&launch)
                                                                : run(&launch);
-    if (status == 0 && fflush(stdout) != 0)
-        status = fail("standard output: %s", strerror(errno));
     launch_free(&launch);
-    return status;
+    return written(status);
 }
 
 int main(int argc, char **argv)

@@ -208,7 +208,7 @@ static int parse_option(struct options *options, char ***argv, struct srt_err *e
 
 static int parse_subcommand(struct options *options, struct srt_err *err)
 {
-    const char *word = options->rest[0];
+    const char *word = options->rest[0], *first = options->rest[1];
     if (strcmp(word, "doctor") == 0)
         options->action = OPTIONS_DOCTOR;
     else if (strcmp(word, "explain-path") == 0)
@@ -218,6 +218,8 @@ static int parse_subcommand(struct options *options, struct srt_err *err)
     else
         return 0;
     options->rest++;
+    if (first != NULL && (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0))
+        options->action = OPTIONS_HELP;
     if (options->action != OPTIONS_EXPLAIN_PATH)
         return 0;
     while (options->rest[0] != NULL && options->rest[0][0] == '-' && options->rest[0][1] != '\0') {

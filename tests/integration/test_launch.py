@@ -239,9 +239,10 @@ class CommandLine(Launch):
     def test_output_that_cannot_be_written_is_no_success(self):
         with open("/dev/full", "w") as full:
             self.own()
-            done = subprocess.run([self.launch, "--egress", "none", "--dry-run", "true"], cwd=self.work, stdout=full,
-                                  stderr=subprocess.PIPE, env=self.environment(), **self.popen_args())
-        self.assertEqual((done.returncode, done.stderr), (125, b"srt-launch: standard output: No space left on device\n"))
+            for words in (["--egress", "none", "--dry-run", "true"], ["explain-path", "x"], ["--version"], ["--help"], ["doctor", "--help"]):
+                done = subprocess.run([self.launch, *words], cwd=self.work, stdout=full, stderr=subprocess.PIPE,
+                                      env=self.environment(), **self.popen_args())
+                self.assertEqual((done.returncode, done.stderr), (125, b"srt-launch: standard output: No space left on device\n"), words)
 
     def test_U10_without_bwrap_nothing_runs(self):
         result = self.run_in("/usr/bin/touch", "ran", env=self.environment(PATH="/nonexistent"))
@@ -310,7 +311,10 @@ class CommandLine(Launch):
         self.assertEqual(result.stdout.rstrip("\0"), "srt-launch")
 
     def test_help_and_version(self):
-        self.assertIn("usage:", self.assertRan(self.run_plain("--help")).stdout)
+        usage = self.assertRan(self.run_plain("--help")).stdout
+        self.assertIn("usage:", usage)
+        for words in (("-h",), ("doctor", "--help"), ("explain-path", "-h"), ("connect", "--help")):
+            self.assertEqual(self.assertRan(self.run_plain(*words)).stdout, usage, words)
         self.assertIn("srt-launch", self.assertRan(self.run_plain("-V")).stdout)
 
     def test_what_settings_ask_for_in_vain_is_said_once(self):
