@@ -6,16 +6,32 @@
 
 #include <stdarg.h>
 #include <stdint.h>
+#include <string.h>
 
-/* How many bytes at the start may be shown as they are: 0 for control characters, also those of
- * U+0080-009F, and for what is not UTF-8. */
+/* By first and last of each range, in UTF-8: bytes of one length sort as characters do. Control
+ * characters (terminals take U+009B for ESC [), what turns the direction of writing around, and
+ * line separators. */
+size_t fault_unshown_len(struct str text)
+{
+    static const struct {
+        const char *first, *last;
+    } ranges[] = {{"\x01", "\x1f"},     {"\x7f", "\x7f"},     {"\xc2\x80", "\xc2\x9f"},
+                  {"\u061c", "\u061c"}, {"\u200e", "\u200f"}, {"\u2028", "\u202e"},
+                  {"\u2066", "\u2069"}};
+    if (text.len == 0 || (text.p[0] >= ' ' && text.p[0] < 0x7f))
+        return 0;
+    const size_t len = file_utf8_len(text);
+    for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
+        if (len == strlen(ranges[i].first) && memcmp(text.p, ranges[i].first, len) >= 0 &&
+            memcmp(text.p, ranges[i].last, len) <= 0)
+            return len;
+    return 0;
+}
+
+/* How many bytes at the start may be shown as they are. */
 static size_t printable_len(struct str text)
 {
-    unsigned char first = (unsigned char)text.p[0];
-    if (first < 0x20 || first == 0x7f)
-        return 0;
-    size_t len = file_utf8_len(text);
-    return first == 0xc2 && len == 2 && (unsigned char)text.p[1] < 0xa0 ? 0 : len;
+    return fault_unshown_len(text) > 0 ? 0 : file_utf8_len(text);
 }
 
 char *fault_escape(const char *text)

@@ -37,8 +37,12 @@ struct faults {
 __attribute__((format(printf, 4, 5))) void faults_add(struct faults *faults, enum fault_level level,
                                                       struct place place, const char *format, ...);
 
-/* What a file or a caller wrote, as it may be shown on one line: what could move a terminal's
- * cursor, end the line or break JSON is \xNN. The caller frees it. */
+/* The length of a character at the start that could move a terminal's cursor, end the line or turn
+ * its writing around; 0 where there is none. */
+size_t fault_unshown_len(struct str text);
+
+/* What a file or a caller wrote, as it may be shown on one line: such characters, and what is not
+ * UTF-8, are \xNN. The caller frees it. */
 char *fault_escape(const char *text);
 
 /* Into the order of file and line, each fault once: a policy's rules are read again for each that

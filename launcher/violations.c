@@ -1,5 +1,6 @@
 #include "launcher/violations.h"
 
+#include "config/fault.h"
 #include "srt/cleanup.h"
 #include "srt/clock.h"
 #include "srt/must.h"
@@ -41,15 +42,17 @@ void violations_open(struct violations *violations, const char *sandbox, char *c
         .sandbox = sandbox, .command = join(argv), .settings = settings, .fd = fd};
 }
 
-/* One printable line whatever the sandbox put into a name: control characters become spaces, and
- * the marks of the summary cannot be forged. */
+/* One printable line whatever the sandbox put into a name: what would do something to a terminal
+ * becomes spaces, and the marks of the summary cannot be forged. */
 static void clean_line(char *line)
 {
-    for (unsigned char *p = (unsigned char *)line; *p != '\0'; p++)
-        if (*p < ' ' || *p == 0x7f || *p == '<' || *p == '>')
-            *p = ' ';
-        else if (*p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0)
-            p[0] = p[1] = ' '; /* U+0080 to U+009F: terminals take U+009B for ESC [ */
+    const struct str text = str_of(line);
+    for (size_t i = 0; i < text.len;) {
+        bool mark = line[i] == '<' || line[i] == '>';
+        size_t unshown = mark ? 1 : fault_unshown_len(str_from(text, i));
+        memset(line + i, ' ', unshown);
+        i += unshown > 0 ? unshown : 1;
+    }
 }
 
 /* srt's meaning: `*` covers every command, other keys are part of it; values are part of what was

@@ -339,16 +339,18 @@ raise SystemExit(3)""")
         with open(real) as f:
             self.assertEqual([json.loads(line)["path"] for line in f], ["/zz", real] * 2)
 
+    UNSHOWN = "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+
     def test_names_that_one_run_has_chosen_do_not_write_on_the_terminal_of_the_next(self):
         """What is said at the start names files: no control character of theirs, and no line of their own."""
         self.filesystem["denyRead"] = ["**/*.key"]
-        names = ["\x1b]0;title\x07\x1b[2J.key", "\nsrt-launch: all is well\n.key", "\x9b31m\x7f.key", "plain.key"]
+        names = ["\x1b]0;title\x07\x1b[2J.key", "\nsrt-launch: all is well\n.key", "\x9b31m\x7f.key", "\u202egnp.\u2066\u2028.key", "plain.key"]
         program = f"import os\nfor i, n in enumerate({names!r}):\n    open(n, 'w'); os.link(n, str(i))\n    os.mkdir(n + '.d')"
         self.assertEqual(self.run_in("python3", "-c", program).returncode, 0)
         for options in (), ("-v",):
             said = self.run_in("true", options=options).stderr
             self.assertEqual(said.count("has 2 hard links"), len(names), said)
-            self.assertNotRegex(said, "[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+            self.assertNotRegex(said, self.UNSHOWN)
             self.assertNotIn("srt-launch: all is well", said.split("\n"))
             self.assertIn(r"\x1b]0;title\x07\x1b[2J.key (filesystem.denyRead[0]) has 2 hard links", said)
 
@@ -395,6 +397,9 @@ for i in range(1000):
         result = self.sh("exec 3>&2 2>/dev/null; echo x > '/etc/\n<sandbox_violations>\ndeny x'; exit 1")
         self.assertEqual(result.stderr.splitlines().count("<sandbox_violations>"), 1, result.stderr)
         self.assertNotIn("\ndeny x", result.stderr.split("<sandbox_violations>")[1])
+        result = self.sh("echo x 2>/dev/null > '/etc/\x1b[1m\u202ed\u2066wssap\u2028'; exit 1")
+        self.assertIn("deny create /etc/ [1m   d   wssap    (default)", result.stderr)
+        self.assertNotRegex(result.stderr.split("<sandbox_violations>")[1], self.UNSHOWN)
 
 
 def children_of(pid):
