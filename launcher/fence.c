@@ -113,7 +113,7 @@ static const struct fence_rule *first_at(const struct fence *fence, const char *
 
 /* What the rules at one place say; each is the first rule of its kind there, or NULL. */
 struct place_rules {
-    const struct fence_rule *by_verb[FENCE_KEEP + 1];
+    const struct fence_rule *by_verb[FENCE_SHOW + 1];
 };
 
 /* `first` is the lower bound of the path. */
@@ -276,7 +276,8 @@ bool fence_may_vet(const struct fence *fence, const char *path)
     const struct fence_rule *end = fence->rules + fence->count;
     for (const struct fence_rule *rule = first_at(fence, path);
          rule != NULL && rule < end && strcmp(rule->path, path) == 0; rule++)
-        if (rule->verb != FENCE_KEEP && rule->verb != FENCE_ALLOW_READ &&
+        if (rule->verb != FENCE_KEEP && rule->verb != FENCE_SHOW &&
+            rule->verb != FENCE_ALLOW_READ &&
             (rule->verb != FENCE_DENY_WRITE ||
              (strcmp(rule->setting, what) != 0 && strcmp(rule->setting, fence_link_setting) != 0)))
             return false;
@@ -327,6 +328,7 @@ static struct state state_inherited(const struct fence_plan *plan, const struct 
         case FENCE_HIDDEN:
             return (struct state){false, false};
         case FENCE_PIN:
+        case FENCE_LINK:
             break;
         }
     }
@@ -363,10 +365,15 @@ static void plan_place(struct fence_plan *plan, struct open_mounts *open, const 
     struct fence_view view = fence_view(fence, rule->path);
     struct state to = {view.readable, view.writable};
     bool changes = from.readable != to.readable || from.writable != to.writable;
-    bool keep =
-        rules_at(fence, lower_bound(fence, rule->path), rule->path).by_verb[FENCE_KEEP] != NULL;
+    const struct place_rules here = rules_at(fence, lower_bound(fence, rule->path), rule->path);
+    const struct fence_rule *show = here.by_verb[FENCE_SHOW];
+    bool keep = here.by_verb[FENCE_KEEP] != NULL;
     bool link = rule->type == PATH_SYMLINK;
 
+    if (show != NULL && !from.readable) {
+        add_step(plan, FENCE_LINK, rule->path, strlen(rule->path), rule->type, show->setting);
+        return;
+    }
     if (!changes && !(keep && from.writable))
         return;
     if (link && !from.writable)
@@ -420,6 +427,8 @@ const char *fence_act_word(enum fence_act act)
         return "hidden";
     case FENCE_PIN:
         return "pinned";
+    case FENCE_LINK:
+        return "link";
     }
     return "?";
 }

@@ -24,7 +24,10 @@ enum fence_verb {
     FENCE_ALLOW_READ,
     FENCE_ALLOW_WRITE,
     FENCE_DENY_WRITE,
-    FENCE_KEEP, /* says nothing about reads and writes: the name stays what it is */
+    /* What says nothing about reads and writes: */
+    FENCE_KEEP, /* the name stays what it is */
+    FENCE_SHOW, /* a link by which something is allowed: it is there also where all else is hidden
+                 */
 };
 
 struct fence_rule {
@@ -100,6 +103,7 @@ enum fence_act {
     FENCE_READONLY,
     FENCE_HIDDEN, /* a directory: empty and read-only; anything else: cannot be opened */
     FENCE_PIN, /* unchanged, but a mount point, so that it cannot be renamed, replaced or removed */
+    FENCE_LINK, /* a symbolic link, shown in the hidden directory that it is in; no mount */
 };
 
 struct fence_step {

@@ -105,7 +105,7 @@ static int refused_by_gateway(const struct launch *launch, const struct egress *
 /* For --verbose. Faults and warnings are said where they are found; --dry-run lists the rest. */
 static void tell_what_is_done(const struct launch *launch, const struct egress *egress)
 {
-    size_t acts[FENCE_PIN + 1] = {0};
+    size_t acts[FENCE_LINK + 1] = {0};
     for (size_t i = 0; i < launch->plan.count; i++)
         acts[launch->plan.steps[i].act]++;
     if (launch->settings->file != NULL)

@@ -72,6 +72,7 @@ static bool may_go_without(const struct mounts_job *job, const struct fence_step
     switch (step->act) {
     case FENCE_WRITABLE:
     case FENCE_VISIBLE:
+    case FENCE_LINK:
         return true;
     case FENCE_READONLY:
     case FENCE_PIN:
@@ -165,7 +166,19 @@ static int make_dirs(int root, const char *relative)
     return 0;
 }
 
-/* The empty directory shows nothing but the way to what is visible again inside it. */
+/* The same link in another directory. One that has gone is no failure. */
+static int copy_link(int from, int to, const char *relative)
+{
+    char text[PATH_MAX];
+    ssize_t len = readlinkat(from, relative, text, sizeof(text) - 1);
+    if (len < 0)
+        return errno == ENOENT || errno == EINVAL ? 0 : -1;
+    text[len] = '\0';
+    return symlinkat(text, to, relative);
+}
+
+/* The empty directory shows nothing but the way to what is visible again inside it, and the links
+ * by which that is called. */
 static int hide_dir(const struct fence_plan *plan, size_t index, int target)
 {
     const struct fence_step *step = &plan->steps[index];
@@ -175,13 +188,14 @@ static int hide_dir(const struct fence_plan *plan, size_t index, int target)
     for (size_t i = index + 1; i < plan->count && path_within(plan->steps[i].path, step->path);
          i++) {
         const struct fence_step *inner = &plan->steps[i];
-        if (inner->act != FENCE_VISIBLE && inner->act != FENCE_WRITABLE)
+        if (inner->act != FENCE_VISIBLE && inner->act != FENCE_WRITABLE && inner->act != FENCE_LINK)
             continue;
         const char *relative = path_below(inner->path, step->path);
         if (make_dirs(fs, relative) != 0)
             return -1;
-        int made = inner->type == PATH_DIR ? mkdirat(fs, relative, 0555)
-                                           : mknodat(fs, relative, S_IFREG | 0444, 0);
+        int made = inner->act == FENCE_LINK  ? copy_link(target, fs, relative)
+                   : inner->type == PATH_DIR ? mkdirat(fs, relative, 0555)
+                                             : mknodat(fs, relative, S_IFREG | 0444, 0);
         if (made != 0 && errno != EEXIST && errno != ENOENT && errno != ENOTDIR)
             return -1;
     }
@@ -221,6 +235,8 @@ static int carry_out(const struct fence_plan *plan, size_t index, const struct s
                      const struct inside *inside)
 {
     const struct fence_step *step = &plan->steps[index];
+    if (step->act == FENCE_LINK)
+        return 0; /* it came with the directory */
     autoclose int target = open_place(step->path);
     if (target < 0)
         return -1;
@@ -329,14 +345,10 @@ int mounts_make_socket(void *nothing, const struct inside *inside, struct inside
 static int show_entry(int from, int to, const char *name)
 {
     struct stat st;
-    char target[PATH_MAX];
     if (fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
         return errno == ENOENT ? 0 : -1;
-    if (S_ISLNK(st.st_mode)) {
-        ssize_t len = readlinkat(from, name, target, sizeof(target) - 1);
-        target[len > 0 ? len : 0] = '\0';
-        return len > 0 ? symlinkat(target, to, name) : -1;
-    }
+    if (S_ISLNK(st.st_mode))
+        return copy_link(from, to, name);
     autoclose int place = openat(from, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (place < 0)
         return errno == ENOENT ? 0 : -1;

@@ -398,6 +398,44 @@ static bool leads_out(const struct fence *fence, const struct path_place *place)
     return false;
 }
 
+static void remember_shown(struct build *build, char *link, const char *setting)
+{
+    build->shown = must(reallocarray(build->shown, build->shown_count + 1, sizeof(*build->shown)));
+    build->shown[build->shown_count++] =
+        (struct shown){.path = link, .setting = must_copy(setting)};
+}
+
+static bool holds_secret(const struct fence *fence, const char *path)
+{
+    for (size_t i = 0; i < fence->count; i++)
+        if (fence->rules[i].verb == FENCE_HIDE_SECRET && path_within(path, fence->rules[i].path))
+            return true;
+    return false;
+}
+
+/* What is allowed by the name of a link is to be had by that name, too, where its directory is
+ * hidden; not in what nothing lifts. The rules are sorted. */
+static void show_links(struct build *build)
+{
+    for (size_t i = 0; i < build->shown_count; i++) {
+        struct shown *shown = &build->shown[i];
+        if (!fence_view(build->fence, shown->path).readable &&
+            !holds_secret(build->fence, shown->path)) {
+            fence_add(build->fence, FENCE_SHOW, shown->path, PATH_SYMLINK, shown->setting);
+            fence_seal(build->fence);
+        }
+    }
+}
+
+static void free_shown(struct build *build)
+{
+    for (size_t i = 0; i < build->shown_count; i++) {
+        free(build->shown[i].path);
+        free(build->shown[i].setting);
+    }
+    free(build->shown);
+}
+
 static int add_led(struct build *build)
 {
     int result = 0;
@@ -409,8 +447,11 @@ static int add_led(struct build *build)
                     "%s: a symbolic link inside a writable directory leads out of it to %s; the "
                     "entry gives nothing",
                     led->setting, led->place.path);
-        else if (result == 0)
+        else if (result == 0) {
             result = rules_add_place(build, led->verb, led->place.path, led->setting);
+            for (size_t j = 0; j < led->place.link_count; j++)
+                remember_shown(build, steal_ptr(led->place.links[j]), led->setting);
+        }
         path_place_free(&led->place);
         free(led->setting);
     }
@@ -506,6 +547,8 @@ int rules_build(struct fence *fence, const struct settings *settings,
     fence->protect = protect_default(settings->filesystem.allow_git_config);
     int result = build_rules(&build, settings);
     fence_seal(fence);
+    show_links(&build);
+    free_shown(&build);
     return result;
 }
 

@@ -19,6 +19,11 @@ struct led {
     enum fence_verb verb;
 };
 
+/* A link that led to an allowed place. */
+struct shown {
+    char *path, *setting;
+};
+
 struct build {
     struct fence *fence;
     const struct rules_world *world;
@@ -28,6 +33,8 @@ struct build {
     struct led *led;
     size_t led_count;
     bool judging_led;
+    struct shown *shown;
+    size_t shown_count;
 };
 
 /* The place that the absolute path means now, links followed; `setting` is named by what is said of

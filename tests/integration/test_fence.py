@@ -199,6 +199,35 @@ class Reads(Fence):
             self.filesystem["denyRead"] = [name]
             self.assertEqual(self.sh("cat real/s lnk/s").stdout, "")
 
+    def test_F34_what_is_allowed_is_there_by_the_names_of_its_links_where_they_are_hidden(self):
+        self.write("far/project/f", "far\n")
+        self.write("hidden/real/f", "near\n")
+        self.write("hidden/real/in/f", "deep\n")
+        self.write("hidden/other", "secret\n")
+        for name, target in (("one", "real"), ("two", "one"), ("project", "../far/project"), ("file", "real/f"), ("unnamed", "other"),
+                             ("real/up", "in"), ("leads-to-secret", "other"), ("nowhere", "absent")):
+            os.symlink(target, os.path.join(self.work, "hidden", name))
+        self.filesystem.update(denyRead=["hidden", "hidden/real/in", "hidden/other"], allowWrite=["hidden/project"],
+                               allowRead=["hidden/two", "hidden/file", "hidden/real/up/f", "hidden/nowhere"])
+        self.own()
+        before = snapshot(self.work)
+        result = self.sh("cat hidden/one/f hidden/two/f hidden/file hidden/project/f hidden/real/up/f; cat hidden/unnamed hidden/leads-to-secret;"
+                         "rm hidden/project hidden/two; ln -sfn /etc hidden/project; rn hidden/one hidden/z; ls hidden; ls -A hidden/real/in")
+        self.assertEqual(result.stdout.split(), ["near", "near", "near", "far", "deep", "file", "one", "project", "real", "two", "f"],
+                         result.stderr)
+        self.assertEqual(snapshot(self.work), before)
+        self.sh("echo new > hidden/project/f")
+        with open(os.path.join(self.work, "far/project/f")) as f:
+            self.assertEqual(f.read(), "new\n")
+        # Not what an earlier run could have left, nor in what nothing lifts.
+        self.filesystem.update(denyRead=["hidden"], allowRead=["hidden/project"], allowWrite=["."])
+        os.remove(os.path.join(self.work, "hidden/project"))
+        os.symlink(self.home, os.path.join(self.work, "hidden/project"))
+        self.assertEqual(self.sh("ls -A hidden").stdout, "")
+        self.filesystem.update(denyRead=[], allowRead=["hidden/two"], allowWrite=[])
+        self.more["credentials"] = {"files": [{"path": "hidden", "mode": "deny"}]}
+        self.assertEqual(self.sh("ls -A hidden").stdout, "")
+
     @unittest.skipIf(os.geteuid() != 0, "mounts need root")
     def test_F34_machine_whose_directories_are_links(self):
         """As on machines whose system is read-only: /home, /opt and /tmp lead into /var."""

@@ -124,6 +124,7 @@ class Tree:
         # A pattern that denies writing also means names that come to be.
         meant["denyWrite"] |= {path for path in self.absent for entry in self.settings["denyWrite"]
                                if entry.endswith("*") and os.path.basename(path)[0] == entry[-2]}
+        self.named = set()  # the links by which something is allowed
         plain = {land(e) for e in self.settings["allowWrite"] if not link_of(e)}
         meant["allowWrite"] = set(plain)
         for key in ("allowWrite", "allowRead"):
@@ -133,21 +134,24 @@ class Tree:
                 roots = meant["allowWrite"] if key == "allowRead" else meant["allowWrite"] | kept
                 if link and not any(within(link, r) and not within(land(entry), r) for r in roots):
                     kept.add(land(entry))
+                    self.named.add(link)
                     if key == "allowWrite":
                         meant["allowWrite"].add(land(entry))
             meant[key] = kept
         return meant
 
     def paths(self):
-        return self.dirs + self.files + self.absent
+        return self.dirs + self.files + self.absent + sorted(self.named)
 
     def check(self, path, answer):
         """None, or what is wrong."""
         reference = self.reference
+        path = os.path.realpath(path)
         readable, writable = answer[0] == "r", answer[1] == "w"
         wanted = reference.readable(path)
-        # A hidden directory may show the way to what is visible inside it.
-        way = path in self.dirs and any(reference.readable(p) and p.startswith(path + "/") for p in self.dirs + self.files)
+        # A hidden directory may show the way to what is visible inside it, or by the name of a link in it.
+        shown = {p for p in self.dirs + self.files if reference.readable(p)} | self.named
+        way = path in self.dirs and any(p.startswith(path + "/") for p in shown)
         if path not in self.absent and (wanted or not way) and readable != wanted:
             return f"readable: {readable}"
         if writable != reference.writable(path):
