@@ -160,16 +160,19 @@ static bool in_writable_root(const struct fence *fence, const char *path)
     return false;
 }
 
-/* A git directory that a file names. */
-static void guard_elsewhere(struct build *build, const char *top, const char *dir)
+/* A git directory that need not be in the work tree: guarded if `named` by a file, as it may have
+ * any name, and known to who explains a refusal where it is outside. */
+static void look_at_git_directory(struct build *build, const char *top, const char *dir, bool named)
 {
     struct path_place place;
     if (path_resolve(dir, &place, NULL) != 0)
         return;
-    if (in_writable_root(build->fence, place.path))
-        guard_parts(build, place.path);
-    else if (place.type == PATH_DIR && fence_gitdir_of(build->fence, place.path) == NULL)
+    if (in_writable_root(build->fence, place.path)) {
+        if (named)
+            guard_parts(build, place.path);
+    } else if (place.type == PATH_DIR && fence_gitdir_of(build->fence, place.path) == NULL) {
         fence_add_gitdir(build->fence, top, place.path);
+    }
     path_place_free(&place);
 }
 
@@ -180,10 +183,9 @@ static void guard_repository(struct build *build, const char *dot_git, const str
         return;
     const char *name = strrchr(dot_git, '/') + 1;
     autofree char *top = strcmp(name, ".git") == 0 ? path_parent(dot_git) : must_copy(dot_git);
-    if (repository.linked) {
-        guard_elsewhere(build, top, repository.common_dir);
-        guard_elsewhere(build, top, repository.git_dir);
-    }
+    look_at_git_directory(build, top, repository.common_dir, repository.linked);
+    if (repository.linked)
+        look_at_git_directory(build, top, repository.git_dir, true);
     struct named named = {.build = build, .top = top};
     autofree char *config = path_join(repository.common_dir, "config");
     autofree char *own_config = path_join(repository.git_dir, "config.worktree");

@@ -290,6 +290,17 @@ class Configured(Git):
         self.assertIn(f'the repository of the work tree {tree}; {{"filesystem": {{"allowWrite": ["{main}/.git"]}}}}',
                       result.stderr)
 
+    def test_F10_directory_in_a_work_tree_says_what_it_needs(self):
+        main, _ = self.linked()
+        inner = os.path.join(main, "packages/one")
+        os.makedirs(inner)
+        self.own()
+        result = self.sh("touch f; git add f", cwd=inner)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn(f'the repository of the work tree {main}; {{"filesystem": {{"allowWrite": ["{main}/.git"]}}}}', result.stderr)
+        self.filesystem["allowWrite"] = [".", f"{main}/.git"]
+        self.assertRan(self.sh("git add f; git commit -qm two; echo x 2>/dev/null > ../../.git/hooks/pre-commit && exit 7; true", cwd=inner))
+
     def test_F10_linked_worktree_works_when_its_repository_is_allowed(self):
         main, tree = self.linked()
         self.filesystem["allowWrite"] = [".", f"{main}/.git"]
