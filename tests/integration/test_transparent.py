@@ -115,7 +115,7 @@ print(fetch(sock, 'good.test'))
         server = self.lab(server=self.upstream(name="good.test"))
         script = """
 sock = dial(look_up('good.test'), sys.argv[1])
-data = os.urandom(3_000_000)
+data = b'clear' + os.urandom(3_000_000)  # no TLS hello
 threading.Thread(target=lambda: (sock.sendall(data), sock.shutdown(socket.SHUT_WR)), daemon=True).start()
 print(rest(sock) == data)
 """
