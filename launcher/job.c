@@ -83,12 +83,13 @@ int job_pack(const struct job *job, struct srt_err *err)
     return steal_fd(&fd);
 }
 
+/* They stay where they are. NULL: no memory. */
 static char **take_strings(const char **p, const char *end, uint32_t count)
 {
-    char **strings = must(calloc((size_t)count + 1, sizeof(char *)));
-    for (uint32_t i = 0; i < count; i++) {
+    char **strings = calloc((size_t)count + 1, sizeof(char *));
+    for (uint32_t i = 0; strings != NULL && i < count; i++) {
         assert(*p < end);
-        strings[i] = must_copy(*p);
+        strings[i] = (char *)(uintptr_t)*p;
         *p += strlen(*p) + 1;
     }
     return strings;
@@ -115,8 +116,7 @@ bool job_unpack(struct job *job, int fd)
                         .ignored_signals = head.ignored_signals,
                         .cwd = p};
     p += strlen(p) + 1;
-    job->argv = take_strings(&p, end, head.argc);
-    job->env = take_strings(&p, end, head.envc);
-    job->roots = take_strings(&p, end, head.rootc);
-    return true;
+    return (job->argv = take_strings(&p, end, head.argc)) != NULL &&
+           (job->env = take_strings(&p, end, head.envc)) != NULL &&
+           (job->roots = take_strings(&p, end, head.rootc)) != NULL;
 }
