@@ -352,10 +352,40 @@ static void lint_policy(const struct lint *lint)
                    "[policy %s] is used by no listener, client or other policy", section->name);
 }
 
+/* -- clients -- */
+
+/* Whoever is the later one is the first one too, which is tried before it. Of one uid there may be
+ * several: launchers choose among them. */
+static bool takes_all(const struct config_client *first, const struct config_client *later)
+{
+    if (first->has_uid || later->has_uid || first->has_token != later->has_token)
+        return false;
+    if (first->has_token &&
+        memcmp(first->token_sha256, later->token_sha256, sizeof(first->token_sha256)) != 0)
+        return false;
+    return !first->has_source || (later->has_source && first->source.len <= later->source.len &&
+                                  cidr_contains(&first->source, &later->source.base));
+}
+
+static void lint_client(const struct gateway_config *config, const struct config_client *client,
+                        struct faults *faults)
+{
+    for (const struct config_client *first = config->clients; first < client; first++)
+        if (takes_all(first, client)) {
+            faults_add(faults, FAULT_WARNING, client->place,
+                       "[client %s] is never reached: [client %s] stands before it and takes all "
+                       "of it",
+                       client->name, first->name);
+            return;
+        }
+}
+
 void lint_configuration(const struct gateway_config *config, struct policy *const *policies,
                         int64_t now, struct faults *faults)
 {
     bool said_unclear = false;
+    for (size_t i = 0; i < config->client_count; i++)
+        lint_client(config, &config->clients[i], faults);
     for (size_t i = 0; i < config->policy_count; i++) {
         struct lint lint = {
             .policy = policies[i],

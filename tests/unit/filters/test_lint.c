@@ -112,6 +112,25 @@ static void test_rules_that_lead_to_the_gateway_itself(void **state)
     assert_said_of(LISTENS("127.0.0.1:0", "127.0.0.1:3128"), "");
 }
 
+static void test_clients_that_are_never_reached(void **state)
+{
+    (void)state;
+#define CLIENTS(a, b) USED "[client a]\npolicy = p\n" a "\n[client b]\npolicy = p\n" b "\n"
+#define TOKEN "token-sha256 = " TOKEN_DIGITS
+#define TOKEN_DIGITS "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+    static const char never[] =
+        "gw.ini:8: warning: [client b] is never reached: [client a] stands before it";
+    assert_said_of(CLIENTS("source = 10.0.0.0/8", "source = 10.1.0.0/16"), never);
+    assert_said_of(CLIENTS("source = 10.0.0.1", "source = 10.0.0.1"), never);
+    assert_said_of(CLIENTS(TOKEN, TOKEN), never);
+    assert_said_of(CLIENTS(TOKEN, TOKEN "\nsource = 10.0.0.0/8"), never);
+    assert_said_of(CLIENTS("source = 10.1.0.0/16", "source = 10.0.0.0/8"), "");
+    assert_said_of(CLIENTS("source = 0.0.0.0/0", "source = 2001:db8::/32"), "");
+    assert_said_of(CLIENTS(TOKEN "\nsource = 10.0.0.0/8", TOKEN), "");
+    assert_said_of(CLIENTS("source = 10.0.0.0/8", TOKEN "\nsource = 10.1.0.0/16"), "");
+    assert_said_of(CLIENTS("uid = 1", "uid = 1"), ""); /* launchers choose */
+}
+
 static void test_clear_requests_are_mentioned_once(void **state)
 {
     (void)state;
@@ -246,6 +265,7 @@ int main(void)
         cmocka_unit_test(test_nothing_to_say),
         cmocka_unit_test(test_rules_that_can_never_match),
         cmocka_unit_test(test_rules_that_lead_to_the_gateway_itself),
+        cmocka_unit_test(test_clients_that_are_never_reached),
         cmocka_unit_test(test_clear_requests_are_mentioned_once),
         cmocka_unit_test(test_rules_that_seem_to_do_something_else),
         cmocka_unit_test(test_every_warning_has_its_line_and_words),
