@@ -23,6 +23,7 @@ struct stand_ins {
     struct stand_in_list by_use; /* the most recently used first */
     size_t count;
     uint32_t next; /* number */
+    bool frozen;
 };
 
 /* Trees compare what they hold with what is looked for, so a number is looked for in a stand-in. */
@@ -32,11 +33,16 @@ static int compare_numbers(const void *a, const void *b)
     return x->number < y->number ? -1 : x->number > y->number;
 }
 
+static bool is_number(uint32_t number)
+{
+    return number >= STAND_IN_FIRST && number < STAND_IN_END;
+}
+
 struct stand_ins *stand_ins_create(uint32_t start)
 {
     struct stand_ins *set = must(calloc(1, sizeof(*set)));
     TAILQ_INIT(&set->by_use);
-    set->next = STAND_IN_FIRST + start % (STAND_IN_END - STAND_IN_FIRST);
+    set->next = is_number(start) ? start : STAND_IN_FIRST + start % (STAND_IN_END - STAND_IN_FIRST);
     return set;
 }
 
@@ -106,6 +112,18 @@ static bool make_room(struct stand_ins *set, double now_s)
     return true;
 }
 
+static void add(struct stand_ins *set, const struct name *name, uint32_t number, double used_s)
+{
+    struct stand_in *one = must(calloc(1, sizeof(*one)));
+    one->name = *name;
+    one->number = number;
+    one->used_s = used_s;
+    TAILQ_INSERT_HEAD(&set->by_use, one, by_use);
+    set->count++;
+    must(tsearch(one, &set->by_name, name_compare));
+    must(tsearch(one, &set->by_number, compare_numbers));
+}
+
 bool stand_ins_give(struct stand_ins *set, const struct name *name, double now_s, uint32_t *number)
 {
     struct stand_in **found = tfind(name, &set->by_name, name_compare);
@@ -114,16 +132,37 @@ bool stand_ins_give(struct stand_ins *set, const struct name *name, double now_s
         *number = (*found)->number;
         return true;
     }
-    if (!make_room(set, now_s))
+    if (set->frozen || !make_room(set, now_s))
         return false;
-    struct stand_in *one = must(calloc(1, sizeof(*one)));
-    one->name = *name;
-    one->number = *number = next_number(set);
-    one->used_s = now_s;
-    TAILQ_INSERT_HEAD(&set->by_use, one, by_use);
-    set->count++;
-    must(tsearch(one, &set->by_name, name_compare));
-    must(tsearch(one, &set->by_number, compare_numbers));
+    *number = next_number(set);
+    add(set, name, *number, now_s);
+    return true;
+}
+
+void stand_ins_freeze(struct stand_ins *set, bool frozen)
+{
+    set->frozen = frozen;
+}
+
+void stand_ins_each(const struct stand_ins *set, stand_ins_fn *each, void *arg)
+{
+    const struct stand_in *one;
+    TAILQ_FOREACH_REVERSE(one, &set->by_use, stand_in_list, by_use)
+    each(arg, &one->name, one->number, one->used_s);
+}
+
+uint32_t stand_ins_next(const struct stand_ins *set)
+{
+    return set->next;
+}
+
+bool stand_ins_restore(struct stand_ins *set, const struct name *name, uint32_t number,
+                       double used_s)
+{
+    if (!is_number(number) || set->count >= STAND_IN_MAX || find_number(set, number) != NULL ||
+        tfind(name, &set->by_name, name_compare) != NULL)
+        return false;
+    add(set, name, number, used_s);
     return true;
 }
 

@@ -26,7 +26,7 @@ enum {
 
 struct stand_ins;
 
-/* Numbers are given out from somewhere behind `start` on. */
+/* Numbers are given out from `start` on, if it is one, or from one that follows from it. */
 struct stand_ins *stand_ins_create(uint32_t start);
 void stand_ins_free(struct stand_ins *set); /* NULL is allowed */
 size_t stand_ins_count(const struct stand_ins *set);
@@ -36,6 +36,19 @@ bool stand_ins_give(struct stand_ins *set, const struct name *name, double now_s
 /* The name that it stands for, which counts as a use; NULL: none, or it is forgotten. Valid until
  * the next call. */
 const struct name *stand_ins_find(struct stand_ins *set, const struct addr *addr, double now_s);
+
+/* Whether new names are refused a number; those that are known keep theirs. */
+void stand_ins_freeze(struct stand_ins *set, bool frozen);
+
+/* For another set that goes on where this one ends: its numbers, the one that was used the longest
+ * ago first, and the next one that it would give out. */
+typedef void stand_ins_fn(void *arg, const struct name *name, uint32_t number, double used_s);
+void stand_ins_each(const struct stand_ins *set, stand_ins_fn *each, void *arg);
+uint32_t stand_ins_next(const struct stand_ins *set);
+/* In that order, into one that was created with that next number. False: the number is none, or it
+ * or the name is there already, or there are too many. */
+bool stand_ins_restore(struct stand_ins *set, const struct name *name, uint32_t number,
+                       double used_s);
 
 /* Of family 4 or 6. */
 struct addr stand_in_addr(uint32_t number, uint8_t family);

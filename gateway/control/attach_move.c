@@ -4,6 +4,7 @@
 #include "control/launch.h"
 #include "control/predecessors.h"
 #include "control/terms.h"
+#include "dns/stand_in.h"
 #include "record/log.h"
 #include "srt/cleanup.h"
 #include "srt/must.h"
@@ -25,13 +26,24 @@ static bool is_updating(const struct attach_server *server)
     return false;
 }
 
-void launch_check_frozen(struct attach_server *server)
+/* An answer to a freeze that was called off says nothing of the one after it. */
+static void on_names_frozen(void *arg)
 {
+    struct attach_server *server = arg;
     void (*frozen)(void *) = server->on_frozen;
-    if (frozen == NULL || is_updating(server))
+    if (--server->names_rounds > 0 || frozen == NULL)
         return;
     server->on_frozen = NULL;
     frozen(server->frozen_arg);
+}
+
+void launch_check_frozen(struct attach_server *server)
+{
+    if (server->on_frozen == NULL || server->names_asked || is_updating(server))
+        return;
+    server->names_asked = true;
+    server->names_rounds++;
+    workers_freeze_names(server->gateway->workers, on_names_frozen, server);
 }
 
 static void stop_watching(struct attach_server *server, struct launch *launch)
@@ -67,6 +79,7 @@ static void begin(struct launch *launch)
                                     .pid = launch->pid,
                                     .policy = launch->policy,
                                     .narrowing = steal_ptr(launch->narrowing),
+                                    .names = steal_ptr(launch->names),
                                     .listener_count = launch->listener_count,
                                     .owner = launch};
     for (size_t i = 0; i < launch->listener_count; i++)
@@ -97,6 +110,9 @@ void attach_thaw(struct attach_server *server)
         return;
     server->frozen = server->given = false;
     server->on_frozen = NULL;
+    if (server->names_asked)
+        workers_thaw_names(server->gateway->workers);
+    server->names_asked = false;
     for (launch = TAILQ_FIRST(&server->attached); launch != NULL; launch = next) {
         next = TAILQ_NEXT(launch, link);
         go_on(launch);
@@ -134,6 +150,11 @@ static void write_kinds(const struct launch *launch, struct json *message)
     json_text(message, "kinds", str_of(kinds));
 }
 
+static bool has_names(const struct launch *launch)
+{
+    return launch->sandbox != NULL && sandbox_names(launch->sandbox).len > 0;
+}
+
 static void write_state(const struct launch *launch, struct json *message)
 {
     json_bool(message, "attached", launch->state == LAUNCH_ATTACHED);
@@ -148,6 +169,7 @@ static void write_state(const struct launch *launch, struct json *message)
     write_kinds(launch, message);
     json_bool(message, "asks", launch->asks);
     json_bool(message, "narrowed", launch->narrowed != NULL);
+    json_bool(message, "names", has_names(launch));
     json_number(message, "in", (int64_t)launch->in.len);
     json_number(message, "out", (int64_t)(launch->out.len - launch->out_sent));
 }
@@ -173,7 +195,8 @@ static int make_network(const struct launch *launch)
 }
 
 /* Its descriptors are, in order: the connection, the listeners (or what came for an attach message
- * that is not whole yet), the bytes, and what narrows it if anything does. */
+ * that is not whole yet), the bytes, what narrows it if anything does, and its resolver's names if
+ * it has one. */
 static bool send_launch(struct launch *launch, struct channel *channel)
 {
     int fds[CHANNEL_FDS_MAX];
@@ -187,13 +210,17 @@ static bool send_launch(struct launch *launch, struct channel *channel)
         fds[count++] = launch->fds[i];
     autoclose int bytes = make_bytes(launch);
     autoclose int network = launch->narrowed != NULL ? make_network(launch) : -1;
-    if (bytes < 0 || (launch->narrowed != NULL && network < 0)) {
+    autoclose int names = has_names(launch) ? parcel_make(sandbox_names(launch->sandbox)) : -1;
+    if (bytes < 0 || (launch->narrowed != NULL && network < 0) ||
+        (has_names(launch) && names < 0)) {
         json_free(&message);
         return false;
     }
     fds[count++] = bytes;
     if (network >= 0)
         fds[count++] = network;
+    if (names >= 0)
+        fds[count++] = names;
     launch->given = launch->out.len;
     return channel_send(channel, &message, fds, count, CHANNEL_PATIENCE_MS);
 }
@@ -286,6 +313,34 @@ static int take_network(struct launch *launch, int fd, struct srt_err *err)
     return result;
 }
 
+static void restore_name(struct stand_ins *names, const json_t *one)
+{
+    struct name name;
+    const char *text = json_string_value(json_object_get(one, "name"));
+    const json_int_t number = json_integer_value(json_object_get(one, "number"));
+    const json_int_t used_ms = json_integer_value(json_object_get(one, "used"));
+    if (text != NULL && name_parse(&name, str_of(text)) == NAME_OK && number >= 0 &&
+        number < STAND_IN_END)
+        (void)stand_ins_restore(names, &name, (uint32_t)number, (double)used_ms / 1000.);
+}
+
+/* A name that is lost is looked up again, which is no reason to give up. */
+static void take_names(struct launch *launch, int fd)
+{
+    struct json text = {0};
+    json_t *root = parcel_open(fd, &text) ? json_loadb(text.data, text.len, 0, NULL) : NULL;
+    const json_int_t next = json_integer_value(json_object_get(root, "next"));
+    const json_t *one;
+    size_t i;
+    if (root != NULL && next > 0 && next < STAND_IN_END) {
+        launch->names = stand_ins_create((uint32_t)next);
+        json_array_foreach(json_object_get(root, "names"), i, one)
+            restore_name(launch->names, one);
+    }
+    json_decref(root);
+    json_free(&text);
+}
+
 static int fill(struct launch *launch, struct channel_message *message, struct srt_err *err)
 {
     launch->client = must_copy(channel_text(message, "client"));
@@ -298,8 +353,12 @@ static int fill(struct launch *launch, struct channel_message *message, struct s
     if (take_bytes(launch, channel_take_fd(message), channel_number(message, "in"),
                    channel_number(message, "out")) != 0)
         return srt_err_set(err, "what its launcher has said is incomplete");
-    return channel_flag(message, "narrowed") ? take_network(launch, channel_take_fd(message), err)
-                                             : 0;
+    if (channel_flag(message, "narrowed") &&
+        take_network(launch, channel_take_fd(message), err) != 0)
+        return -1;
+    if (channel_flag(message, "names"))
+        take_names(launch, channel_take_fd(message));
+    return 0;
 }
 
 int attach_receive(struct attach_server *server, struct channel_message *message,

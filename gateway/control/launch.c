@@ -3,6 +3,7 @@
 #include "control/desk.h"
 #include "control/granting.h"
 #include "control/predecessors.h"
+#include "dns/stand_in.h"
 #include "record/log.h"
 #include "srt/cleanup.h"
 #include "srt/clock.h"
@@ -72,6 +73,7 @@ void launch_free(struct launch *launch)
     if (launch->last_words >= 0)
         close(launch->last_words);
     policy_free(launch->narrowing);
+    stand_ins_free(launch->names);
     json_free(&launch->out);
     free(launch->name);
     free(launch->client);

@@ -71,6 +71,7 @@ struct launch {
 
     /* Between two processes (control/attach_move.h). */
     struct policy *narrowing; /* of a sandbox that is not attached yet */
+    struct stand_ins *names;  /* likewise; or NULL */
     size_t given;             /* bytes of `out` that the other process has */
     bool received;            /* from another process, and not at work here yet */
     bool moved;               /* it is another process that says what becomes of it */
@@ -89,6 +90,8 @@ struct attach_server {
     bool given;      /* and nothing is written */
     void (*on_frozen)(void *arg);
     void *frozen_arg;
+    bool names_asked;      /* to be frozen, too, */
+    unsigned names_rounds; /* so often without an answer yet */
     char chunk[READ_CHUNK];
 };
 

@@ -84,8 +84,8 @@ struct door {
     const struct proto *proto; /* that is spoken here and nothing else; NULL: it is found out */
     ev_io readable;
     struct visit *visit; /* is under way, and then it is not watched; or NULL */
-    unsigned sessions; /* and connections that linger */
-    unsigned vain;     /* times that it was said to be readable and was not, in a row */
+    unsigned sessions;   /* and connections that linger */
+    unsigned vain;       /* times that it was said to be readable and was not, in a row */
     bool closed;
     bool shut; /* its launcher has made it useless; only the sandbox's end closes it */
 };
@@ -102,7 +102,7 @@ void door_unlinger(void *door);
 /* A launcher has made the listener useless. Who connects there is refused by the kernel, and
  * everybody else is served. */
 void door_shut(struct door *door, const char *why);
-/* Where nothing is in the way. */
+/* Or no longer, if something is in the way. */
 void door_watch(struct door *door);
 /* Accepting begins again after descriptors had run out. */
 void doors_resume(struct worker *worker);
@@ -118,7 +118,9 @@ struct sandbox {
     struct narrowing *narrowing; /* the worker's from the attach mail on */
     struct grants grants;        /* the same */
     struct stand_ins *names;     /* the same; NULL: it has no resolver */
-    bool names_have_v6;          /* its connections can be redirected by IPv6, too */
+    struct json names_written;   /* while they are frozen, which the control thread may read */
+    bool names_frozen;
+    bool names_have_v6; /* its connections can be redirected by IPv6, too */
     struct door *doors[SANDBOX_MAX_LISTENERS];
     size_t door_count;
     atomic_uint denials_waiting; /* on their way to the control thread */

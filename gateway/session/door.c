@@ -43,12 +43,22 @@ static void pause_accepting(struct worker *worker, int error)
         log_line("cannot accept connections: %s; accepting pauses", strerror(error));
 }
 
+/* What is asked there would be a new name's. */
+static bool is_frozen(const struct door *door)
+{
+    const enum listener_kind kind = listener_kind(door->listener);
+    return door->sandbox != NULL && door->sandbox->names_frozen &&
+           (kind == LISTENER_DNS_UDP || kind == LISTENER_DNS_TCP);
+}
+
 void door_watch(struct door *door)
 {
     struct worker *worker = door->worker;
-    if (door->listener != NULL && !door->shut && door->visit == NULL &&
+    if (door->listener != NULL && !door->shut && door->visit == NULL && !is_frozen(door) &&
         !ev_is_active(&worker->accept_pause))
         ev_io_start(worker->loop, &door->readable);
+    else
+        ev_io_stop(worker->loop, &door->readable);
 }
 
 void doors_resume(struct worker *worker)

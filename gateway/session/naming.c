@@ -66,6 +66,42 @@ size_t naming_answer(struct sandbox *sandbox, struct str message, uint8_t out[QU
     return query_refuse(out, &query, QUERY_OK);
 }
 
+static void write_name(void *arg, const struct name *name, uint32_t number, double used_s)
+{
+    struct json *out = arg;
+    json_object_open(out, NULL);
+    json_text(out, "name", name_str(name));
+    json_number(out, "number", number);
+    json_number(out, "used", (int64_t)(used_s * 1000.));
+    json_object_close(out);
+}
+
+/* Whoever asks meanwhile is answered by the other gateway, or here when that comes to nothing. */
+void naming_freeze(struct sandbox *sandbox)
+{
+    struct json *out = &sandbox->names_written;
+    json_free(out);
+    sandbox->names_frozen = true;
+    stand_ins_freeze(sandbox->names, true);
+    json_object_open(out, NULL);
+    json_number(out, "next", stand_ins_next(sandbox->names));
+    json_array_open(out, "names");
+    stand_ins_each(sandbox->names, write_name, out);
+    json_array_close(out);
+    json_object_close(out);
+    for (size_t i = 0; i < sandbox->door_count; i++)
+        door_watch(sandbox->doors[i]);
+}
+
+void naming_thaw(struct sandbox *sandbox)
+{
+    json_free(&sandbox->names_written);
+    sandbox->names_frozen = false;
+    stand_ins_freeze(sandbox->names, false);
+    for (size_t i = 0; i < sandbox->door_count; i++)
+        door_watch(sandbox->doors[i]);
+}
+
 bool naming_recall(const struct sandbox *sandbox, struct target *target)
 {
     if (sandbox == NULL || sandbox->names == NULL || !target->is_addr ||

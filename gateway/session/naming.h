@@ -16,6 +16,11 @@ struct sandbox;
 /* The length of the answer; 0: there is none to such a message. */
 size_t naming_answer(struct sandbox *sandbox, struct str message, uint8_t out[QUERY_ANSWER_MAX]);
 
+/* Another gateway is to know its names: they are written for it, as {"next":N, "names":[{"name":,
+ * "number":, "used": milliseconds since the epoch}, ...]}, and no new one gets an address here. */
+void naming_freeze(struct sandbox *sandbox);
+void naming_thaw(struct sandbox *sandbox);
+
 /* An address that stands for a name is replaced by it. False: the target is such an address, and
  * the name is not known (any more). */
 bool naming_recall(const struct sandbox *sandbox, struct target *target);

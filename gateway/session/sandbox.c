@@ -13,6 +13,7 @@
 static void sandbox_free(struct sandbox *sandbox)
 {
     stand_ins_free(sandbox->names);
+    json_free(&sandbox->names_written);
     free(sandbox->name);
     free(sandbox->client);
     free(sandbox->policy);
@@ -64,6 +65,7 @@ static bool is_for_v6(const struct listener *listener)
 static void make_names(struct sandbox *sandbox, const struct sandbox_config *config)
 {
     uint32_t start;
+    sandbox->names = config->names;
     for (size_t i = 0; i < config->listener_count; i++) {
         const enum listener_kind kind = listener_kind(config->listeners[i]);
         if (kind == LISTENER_TRANSPARENT)
@@ -74,6 +76,11 @@ static void make_names(struct sandbox *sandbox, const struct sandbox_config *con
             abort();
         sandbox->names = stand_ins_create(start);
     }
+}
+
+struct str sandbox_names(const struct sandbox *sandbox)
+{
+    return (struct str){sandbox->names_written.data, sandbox->names_written.len};
 }
 
 struct sandbox *sandbox_attach(struct workers *team, const struct sandbox_config *config)

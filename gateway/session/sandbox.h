@@ -13,6 +13,7 @@
 #include "session/worker.h"
 
 struct sandbox;
+struct stand_ins;
 
 enum { SANDBOX_MAX_LISTENERS = 4 };
 
@@ -27,7 +28,8 @@ struct sandbox_config {
     struct policy *narrowing;                          /* taken over; NULL only beside a policy */
     struct listener *listeners[SANDBOX_MAX_LISTENERS]; /* each count is taken over */
     size_t listener_count;
-    void *owner; /* given back in struct denial */
+    void *owner;             /* given back in struct denial */
+    struct stand_ins *names; /* taken over; NULL: none that addresses stand for yet */
 };
 
 /* Accepting begins as soon as the worker gets to it; the kernel queues until then. Cannot fail. */
@@ -37,6 +39,10 @@ struct sandbox *sandbox_attach(struct workers *workers, const struct sandbox_con
  * it denies has been cut (cause `policy`). */
 void sandbox_update(struct sandbox *sandbox, struct policy *narrowing, workers_done_fn *done,
                     void *arg);
+
+/* Its names, for another gateway (session/naming.h), after workers_freeze_names(); empty: it has no
+ * resolver. */
+struct str sandbox_names(const struct sandbox *sandbox);
 
 /* Closes the listeners and cuts the tunnels (cause `detach`). After `done` no denial of it comes
  * any more and its `owner` may go. Updates still under way are answered before. */

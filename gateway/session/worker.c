@@ -1,6 +1,7 @@
 #include "session/worker.h"
 
 #include "session/errand.h"
+#include "session/naming.h"
 #include "session/session.h"
 #include "session/team.h"
 #include "srt/must.h"
@@ -426,11 +427,42 @@ void workers_drain(struct workers *team, workers_done_fn *done, void *arg)
 
 /* ---- the place is another process's ---- */
 
+static bool run_freeze_names(struct errand *errand)
+{
+    struct sandbox *sandbox;
+    LIST_FOREACH(sandbox, &errand->worker->sandboxes, link)
+        if (sandbox->names != NULL)
+            naming_freeze(sandbox);
+    return true;
+}
+
+static bool run_thaw_names(struct errand *errand)
+{
+    struct sandbox *sandbox;
+    LIST_FOREACH(sandbox, &errand->worker->sandboxes, link)
+        if (sandbox->names != NULL)
+            naming_thaw(sandbox);
+    return true;
+}
+
+void workers_freeze_names(struct workers *team, workers_done_fn *done, void *arg)
+{
+    ask_all(team, run_freeze_names, done, arg);
+}
+
+void workers_thaw_names(struct workers *team)
+{
+    ask_all(team, run_thaw_names, NULL, NULL);
+}
+
 static bool run_retire(struct errand *errand)
 {
     struct worker *worker = errand->worker;
     struct door *door;
+    struct sandbox *sandbox;
     worker->retiring = true;
+    LIST_FOREACH(sandbox, &worker->sandboxes, link)
+        json_free(&sandbox->names_written); /* the other process has them */
     LIST_FOREACH(door, &worker->doors, link)
         door_retire(door);
     return true;

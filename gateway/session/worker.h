@@ -84,6 +84,11 @@ void workers_abort(struct workers *workers);
  * tunnel and no exchange is left. Cannot be taken back. */
 void workers_drain(struct workers *workers, workers_done_fn *done, void *arg);
 
+/* Another process is to take every sandbox over: their resolvers wait, and what sandbox_names() is
+ * does not change once `done` has run, until workers_thaw_names(). */
+void workers_freeze_names(struct workers *workers, workers_done_fn *done, void *arg);
+void workers_thaw_names(struct workers *workers);
+
 /* Another process has taken every listener over: no worker accepts any more when `done` runs. What
  * is open is served on, and an answer is the last of its connection. From then on the listeners of
  * a snapshot are all NULL. Cannot be taken back. */

@@ -312,7 +312,9 @@ class Failing(HandoverCase):
         program = shutil.copy(binary(), self.path("srt-gateway"))
         self.lab(program=program)
         launcher = self.launcher()
-        launcher.attach("box", network={"allowedDomains": ["good.test"], "deniedDomains": []})
+        launcher.attach("box", [launcher.listen(), launcher.datagrams()], listeners=["proxy", "dns-udp"],
+                        network={"allowedDomains": ["good.test"], "deniedDomains": []})
+        addresses = {"good.test": launcher.look_up("good.test")}
         tunnel, _ = launcher.connect(self.good.authority)
         os.rename(program, self.path("real"))
         moment, failures, said = 0.01, 0, ""
@@ -324,6 +326,7 @@ class Failing(HandoverCase):
             said = self.gw.wait_for_stderr(lambda line: "hand-over failed" in line or "handed over to process" in line, after)
             if "failed" in said:
                 failures += 1
+                addresses[f"{failures}.test"] = launcher.look_up(f"{failures}.test")
                 tunnel.send(f"{failures};").expect(f"{failures};")
                 self.assertEqual(launcher.connect(self.good.authority)[1].status, 200)
                 self.assertEqual(launcher.connect("evil.test:443")[1].status, 403)
@@ -333,6 +336,7 @@ class Failing(HandoverCase):
                 self.assertEqual(self.status()["sandboxes"], 1)
             moment *= 1.3
         self.assertGreater(failures, 2)
+        self.assertEqual(len(set(addresses.values())), failures + 1)
         self.gw.expect_end()
         tunnel.expect_eof()
         self.assertEqual(self.gw.process.wait(PATIENCE_S), 0)

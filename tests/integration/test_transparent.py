@@ -618,17 +618,26 @@ print(get('evil.test', 80)[:12], flush=True)
 
     def test_a_hand_over_goes_unnoticed(self):
         server = self.lab(server=self.upstream(name="good.test"))
-        process = self.begin(self.TUNNEL + """
+        process = self.begin("address, other = look_up('good.test'), look_up('other.test')\n" + self.TUNNEL + """
 sock.sendall(b'two')
 print(sock.recv(3))
-sock = dial(look_up('good.test'), sys.argv[1])
-sock.sendall(b'six')
-print(sock.recv(3), rcode(ask(question('good.test'), '::1')), flush=True)
+for _ in range(2):
+    sock = dial(address, sys.argv[1])
+    sock.sendall(b'six')
+    print(sock.recv(3), look_up('good.test') == address, look_up('new.test') in (address, other),
+          rcode(ask(question('good.test'), '::1')), flush=True)
+    input()
+print(look_up('other.test') == other, flush=True)
 """, server.port)
         self.assertEqual(process.stdout.readline(), "b'one'\n")
         self.gw.hand_over()
         self.go(process)
-        self.assertEqual([process.stdout.readline() for _ in range(2)], ["b'two'\n", "b'six' 0\n"])
+        self.assertEqual([process.stdout.readline() for _ in range(2)], ["b'two'\n", "b'six' True False 0\n"])
+        self.gw.hand_over()
+        self.go(process)
+        self.assertEqual(process.stdout.readline(), "b'six' True False 0\n")
+        self.go(process)
+        self.assertEqual(process.stdout.readline(), "True\n")
 
     def test_an_update_of_the_settings_cuts_and_refuses(self):
         server = self.lab(server=self.upstream(name="good.test"))

@@ -4,6 +4,7 @@ import json
 import socket
 import struct
 
+from lab.names import encode_name
 from lab.talk import PATIENCE_S, Talk
 
 
@@ -71,6 +72,15 @@ class Launcher:
         talk = Talk(socket.create_connection(self.listeners[number].getsockname(), PATIENCE_S))
         self.talks.append(talk)
         return talk
+
+    def look_up(self, name, number=1):
+        """The address that the resolver at that socket gives for it."""
+        question = b"\0\7\1\0\0\1" + bytes(6) + encode_name(name) + b"\0\1\0\1"
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.settimeout(PATIENCE_S)
+            sock.connect(self.listeners[number].getsockname())
+            sock.send(question)
+            return socket.inet_ntoa(sock.recv(4096)[-4:])
 
     def connect(self, authority):
         talk = self.client()

@@ -157,6 +157,46 @@ static void test_a_clock_that_was_set_back_blocks_nobody(void **state)
     stand_ins_free(set);
 }
 
+static void copy(void *arg, const struct name *name, uint32_t number, double used_s)
+{
+    assert_true(stand_ins_restore(arg, name, number, used_s));
+}
+
+static void test_another_set_goes_on_where_one_ends(void **state)
+{
+    (void)state;
+    struct stand_ins *set = stand_ins_create(7);
+    for (unsigned i = 0; i < STAND_IN_MAX; i++) {
+        const struct name name = name_number(i);
+        (void)give(set, &name, i);
+    }
+    stand_ins_freeze(set, true);
+    struct name known = name_number(0), fresh = name_of("fresh.test"), other = name_of("o.test");
+    const uint32_t kept = give(set, &known, STAND_IN_MAX), next = stand_ins_next(set);
+    uint32_t number;
+    assert_false(stand_ins_give(set, &fresh, 9 * STAND_IN_MAX, &number));
+
+    struct stand_ins *copied = stand_ins_create(next);
+    stand_ins_each(set, copy, copied);
+    assert_int_equal(stand_ins_count(copied), STAND_IN_MAX);
+    assert_false(stand_ins_restore(copied, &other, next, 0)); /* there is no room */
+    assert_int_equal(give(copied, &known, 2 * STAND_IN_MAX), kept);
+    assert_int_equal(give(copied, &fresh, 2 * STAND_IN_MAX), next);
+    assert_null(find(copied, kept + 1, 4, 2 * STAND_IN_MAX)); /* that of the oldest */
+    assert_non_null(find(copied, kept + 2, 6, 2 * STAND_IN_MAX));
+
+    struct stand_ins *empty = stand_ins_create(next);
+    assert_false(stand_ins_restore(empty, &other, STAND_IN_FIRST - 1, 0));
+    assert_false(stand_ins_restore(empty, &other, STAND_IN_END, 0));
+    assert_true(stand_ins_restore(empty, &other, next, 0));
+    assert_false(stand_ins_restore(empty, &other, next + 1, 0));
+    assert_false(stand_ins_restore(empty, &fresh, next, 0));
+    assert_int_equal(give(empty, &fresh, 0), next + 1);
+    stand_ins_free(set);
+    stand_ins_free(copied);
+    stand_ins_free(empty);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -166,6 +206,7 @@ int main(void)
         cmocka_unit_test(test_the_bound_holds_and_the_oldest_gives_way),
         cmocka_unit_test(test_addresses_come_round_late),
         cmocka_unit_test(test_a_clock_that_was_set_back_blocks_nobody),
+        cmocka_unit_test(test_another_set_goes_on_where_one_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
