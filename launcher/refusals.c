@@ -245,17 +245,26 @@ void refusals_denial(struct violations *violations, const json_t *frame)
         violations_add_unlisted(violations, (uint64_t)missed);
 }
 
+static const char *way_hint(enum refusals_way way)
+{
+    switch (way) {
+    case REFUSALS_PORT:
+        return "have the program use the proxy that HTTP_PROXY and ALL_PROXY name, or ask the user "
+               "for {\"launch\": {\"egress\": \"transparent\"}} in the settings, with which it "
+               "need "
+               "not know one";
+    case REFUSALS_TRANSPARENT:
+        return "use TCP; only look-ups of names may be datagrams";
+    case REFUSALS_SOCKET:
+        return "have the program use the proxy at the Unix socket that SRT_EGRESS_SOCKET names";
+    case REFUSALS_NONE:
+        break;
+    }
+    return "do without the network, or ask the user to run this without egress none";
+}
+
 void refusals_strays(struct violations *violations, unsigned strays, enum refusals_way way)
 {
-    static const char *const hints[] = {
-        [REFUSALS_PORT] = "have the program use the proxy that HTTP_PROXY and ALL_PROXY name, or "
-                          "ask the user for {\"launch\": {\"egress\": \"transparent\"}} in the "
-                          "settings, with which it need not know one",
-        [REFUSALS_TRANSPARENT] = "use TCP; only look-ups of names may be datagrams",
-        [REFUSALS_SOCKET] = "have the program use the proxy at the Unix socket that "
-                            "SRT_EGRESS_SOCKET names",
-        [REFUSALS_NONE] = "do without the network, or ask the user to run this without egress none",
-    };
     static const struct {
         enum strays stray;
         const char *operation, *error, *rule, *message;
@@ -274,7 +283,7 @@ void refusals_strays(struct violations *violations, unsigned strays, enum refusa
                                             .rule = rows[i].rule,
                                             .setting = "launch.egress",
                                             .message = rows[i].message,
-                                            .hint = hints[way]};
+                                            .hint = way_hint(way)};
         violations_add(violations, &violation);
     }
 }
