@@ -23,6 +23,6 @@ void rights_take_back(const struct rights *rights);
 bool rights_may(const char *path, int mode);
 
 /* autorights struct rights outside = rights_as_inside(); */
-#define autorights __attribute__((cleanup(rights_take_back)))
+#define autorights __attribute__((cleanup(rights_take_back), unused))
 
 #endif

@@ -184,7 +184,7 @@ static enum exit_status load(struct run *run)
 }
 
 /* The sockets that somebody else has opened for us. */
-static int receive_sockets(struct run *run)
+static enum exit_status receive_sockets(struct run *run)
 {
     struct gateway *gateway = &run->gateway;
     struct srt_err err;
@@ -204,7 +204,7 @@ static int receive_sockets(struct run *run)
     return EXIT_DONE;
 }
 
-static int open_audit(struct run *run)
+static enum exit_status open_audit(struct run *run)
 {
     struct gateway *gateway = &run->gateway;
     const struct gateway_config *config = gateway->snapshot->config;
@@ -226,7 +226,7 @@ static int open_audit(struct run *run)
 }
 
 /* Each is opened unless the service manager has it open already. */
-static int bind_each(struct gateway *gateway, struct activation *activation)
+static enum exit_status bind_each(struct gateway *gateway, struct activation *activation)
 {
     const struct gateway_config *config = gateway->snapshot->config;
     struct srt_err err;
@@ -244,7 +244,7 @@ static int bind_each(struct gateway *gateway, struct activation *activation)
 }
 
 /* Bound before the workers start, so that the guard knows them from the first request on. */
-static int open_admin(struct run *run)
+static enum exit_status open_admin(struct run *run)
 {
     struct gateway *gateway = &run->gateway;
     const struct gateway_config *config = gateway->snapshot->config;
@@ -263,7 +263,7 @@ static int open_admin(struct run *run)
     return EXIT_DONE;
 }
 
-static int open_control(struct run *run)
+static enum exit_status open_control(struct run *run)
 {
     struct gateway *gateway = &run->gateway;
     const struct config_listen wanted = {
@@ -282,10 +282,10 @@ static int open_control(struct run *run)
     return EXIT_DONE;
 }
 
-static int bind_listeners(struct run *run)
+static enum exit_status bind_listeners(struct run *run)
 {
     struct srt_err err;
-    int status;
+    enum exit_status status;
     if ((status = bind_each(&run->gateway, run->activation)) != EXIT_DONE ||
         (status = open_admin(run)) != EXIT_DONE || (status = open_control(run)) != EXIT_DONE)
         return status;
@@ -295,7 +295,7 @@ static int bind_listeners(struct run *run)
     return EXIT_SYSTEM;
 }
 
-static int watch_addresses(struct gateway *gateway)
+static enum exit_status watch_addresses(struct gateway *gateway)
 {
     struct srt_err err;
     gateway->addresses = addresses_watch(gateway->loop, on_addresses_changed, gateway, &err);
@@ -306,7 +306,7 @@ static int watch_addresses(struct gateway *gateway)
     return EXIT_DONE;
 }
 
-static int start_workers(struct run *run)
+static enum exit_status start_workers(struct run *run)
 {
     struct gateway *gateway = &run->gateway;
     struct srt_err err;
@@ -395,10 +395,10 @@ static void begin_serving(struct run *run)
     }
 }
 
-static int start(struct run *run)
+static enum exit_status start(struct run *run)
 {
     struct gateway *gateway = &run->gateway;
-    int status;
+    enum exit_status status;
     /* Watched before it is read, so that no change of it is missed. */
     if (run->options.private_fd < 0) {
         gateway->watch = watch_create(gateway->loop, on_files_changed, gateway);
