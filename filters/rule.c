@@ -152,13 +152,17 @@ bool rule_has_front(const struct rule *rule, enum front front)
            (rule_extra(rule)->fronts & (1u << front)) != 0;
 }
 
+/* Methods are case-sensitive (RFC 9110 9.1), and some servers take `delete` for DELETE all the
+ * same: an allow rule means what it says, a deny rule both. */
 bool rule_has_method(const struct rule *rule, struct str method)
 {
     if (rule_extra(rule) == NULL || rule_extra(rule)->methods == NULL)
         return true;
-    for (size_t i = 0; i < rule_extra(rule)->method_count; i++)
-        if (str_eq(method, str_of(rule_extra(rule)->methods[i])))
+    for (size_t i = 0; i < rule_extra(rule)->method_count; i++) {
+        const struct str listed = str_of(rule_extra(rule)->methods[i]);
+        if (rule->effect == RULE_DENY ? str_ieq(method, listed) : str_eq(method, listed))
             return true;
+    }
     return false;
 }
 

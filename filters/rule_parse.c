@@ -341,6 +341,8 @@ static bool attribute_method(struct parser *parser, struct str value)
     while (str_next_part(&value, ',', &part)) {
         if (str_eq(part, STR("CONNECT")))
             return fault(parser, "the CONNECT method is a front: write front=connect");
+        if (str_eq(part, STR("*")))
+            return fault(parser, "every method is meant where there is no method=: leave it out");
         if (!is_method(part))
             return fault(parser, "`%.*s` is not a method (upper case, such as GET)", STR_ARG(part));
         if (to->method_count == MAX_LIST)
