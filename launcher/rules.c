@@ -172,14 +172,14 @@ static int resolve(struct build *build, const char *absolute, const char *settin
 /* To whom it is a surprise. */
 static const char *for_root(void)
 {
-    return geteuid() == 0 ? "; in the sandbox root has no capabilities" : "";
+    return geteuid() == 0 ? "; in the sandbox root has none of its capabilities" : "";
 }
 
-static void warn_about_owner(struct build *build, const char *path, const char *setting)
+static void warn_about_mode(struct build *build, const char *path, const char *setting)
 {
     if (geteuid() == 0 && !rights_may(path, W_OK) && errno == EACCES)
-        WARNING(build, "%s: %s is another user's, who lets nobody else write to it%s", setting,
-                path, for_root());
+        WARNING(build, "%s: the owner and mode of %s let root write to it by a capability alone%s",
+                setting, path, for_root());
 }
 
 int rules_add_place(struct build *build, enum fence_verb verb, const char *absolute,
@@ -222,7 +222,7 @@ int rules_add_place(struct build *build, enum fence_verb verb, const char *absol
         if (denies)
             rules_warn_about_links(build, place.path, setting);
         else if (verb == FENCE_ALLOW_WRITE)
-            warn_about_owner(build, place.path, setting);
+            warn_about_mode(build, place.path, setting);
     }
     path_place_free(&place);
     return result;
