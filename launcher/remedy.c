@@ -67,9 +67,11 @@ static void about_namespaces(struct page *page, const char *bwrap, const char *r
                   "sysctl -w user.max_user_namespaces=15000");
     if (page->len > before)
         return;
-    add(page, "\n  unprivileged user namespaces are needed: see that user.max_user_namespaces and, "
-              "where they exist, kernel.unprivileged_userns_clone are not 0 and "
-              "kernel.apparmor_restrict_unprivileged_userns is not 1 (sysctl)");
+    add(page,
+        "\n  unprivileged user namespaces are needed: see that user.max_user_namespaces and, "
+        "where they exist, kernel.unprivileged_userns_clone are not 0 and "
+        "kernel.apparmor_restrict_unprivileged_userns is not 1 (sysctl); in a chroot nobody may "
+        "make one");
     if (is_filtered(root))
         add(page, "\n  a system call filter is in force, as in a container: it has to allow "
                   "unshare, clone, mount and pivot_root (docker: --security-opt seccomp=FILE)");

@@ -64,6 +64,18 @@ class Machines(Launch):
                                     "kernel.apparmor_restrict_unprivileged_userns", "a system call filter is in force",
                                     "--security-opt seccomp=")
 
+    @unittest.skipIf(os.geteuid() != 0, "a chroot needs root")
+    def test_N20_in_a_chroot(self):
+        root = os.path.join(self.top, "root")
+        os.mkdir(root)
+        settings = self.settings()
+        self.own()
+        uid, gid = (self.account.pw_uid, self.account.pw_gid) if self.account else (0, 0)
+        script = f'mount --rbind / {root} && exec chroot --userspec {uid}:{gid} {root} /bin/sh -c \'cd {self.work} && exec "$@"\' - "$@"'
+        result = subprocess.run(["unshare", "-m", "/bin/sh", "-c", script, "-", self.launch, "-s", settings, "--egress", "none",
+                                 "/usr/bin/touch", "ran"], text=True, env=self.environment(), capture_output=True, timeout=60)
+        self.assert_refused(result, "in a chroot nobody may make one")
+
     @unittest.skipUnless(platform.machine() in ("x86_64", "aarch64"), "the numbers of its system calls are not known here")
     def test_bubblewrap_is_asked_where_namespaces_are_not_for_us_to_make(self):
         result = self.run_where("/usr/bin/env", "python3", "-c", REFUSE, "clone3",
