@@ -72,7 +72,7 @@ class Calls(Told):
                 script.append(f"{program} {name} {way} {outside} {target} {self.work}/own")
         self.write("own")
         self.own()
-        before = {n: os.stat(os.path.join(outside, n))[:8] for n in os.listdir(outside)}
+        before = {n: os.stat(os.path.join(outside, n))[:7] for n in os.listdir(outside)}
         result, violations = self.told("/bin/sh", stdin="\n".join(script) + "\n", timeout=300)
         answers = dict(re.findall(r"^(\S+ \S+) (\d+)$", result.stdout, re.M))
         self.assertEqual(len(answers), len(script), result.stderr)
@@ -86,7 +86,7 @@ class Calls(Told):
         self.maxDiff = None
         self.assertEqual(sorted(wanted - told - young), [])
         self.assertEqual(sorted(told - wanted), [])
-        self.assertEqual({n: os.stat(os.path.join(outside, n))[:8] for n in os.listdir(outside)}, before)
+        self.assertEqual({n: os.stat(os.path.join(outside, n))[:7] for n in os.listdir(outside)}, before)
         for violation in violations:
             self.assertEqual((violation["kind"], violation["errno"], violation["rule"], violation["setting"]),
                              ("file", "EROFS", "default", "filesystem.allowWrite"))
