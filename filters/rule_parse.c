@@ -251,6 +251,10 @@ static bool parse_host(struct parser *parser, struct str host)
         return fault(parser, "`*` stands alone or as the first label (`*.example.com`)");
     if (has_path(host))
         return fault(parser, not_a_url);
+    if (host.len > 1 && host.p[0] == '.' && host.p[1] != '.')
+        return fault(parser,
+                     "a name has no leading dot: `*%.*s` is every name below, `%.*s` itself",
+                     STR_ARG(host), STR_ARG(str_from(host, 1)));
     if (addr_parse(&addr, host) || str_has(host, '/'))
         return parse_addresses(parser, host);
     rule->host = RULE_NAME;

@@ -71,6 +71,7 @@ static void test_faults_name_place_rule_and_remedy(void **state)
         {"*a.test", "`*` stands alone or as the first label (`*.example.com`)"},
         {"https://a.test/", "a rule names a host, not a URL: leave out the scheme and the path"},
         {"a.test method=GET,*", "every method is meant where there is no method=: leave it out"},
+        {".a.test", "a name has no leading dot: `*.a.test` is every name below, `a.test` itself"},
         {"a.test/x", "a rule names a host, not a URL: leave out the scheme and the path"},
         {"a1.test/8", "a rule names a host, not a URL: leave out the scheme and the path"},
         {"10.0.0/8", "`10.0.0/8` is not an address or a range (four decimal numbers, or IPv6)"},
