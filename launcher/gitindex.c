@@ -1,5 +1,6 @@
 #include "launcher/gitindex.h"
 
+#include "launcher/protect.h"
 #include "srt/cleanup.h"
 #include "srt/must.h"
 
@@ -64,6 +65,13 @@ static bool take_varint(struct reader *reader, size_t *value)
     return true;
 }
 
+/* What a tree may take for `.git`: by the short name that FAT and NTFS give it, too. */
+static bool is_git(const char *name, size_t len)
+{
+    bool is_short = len == 5 && strncasecmp(name, "git~", 4) == 0 && name[4] >= '1';
+    return is_short || protect_is_git(name, len);
+}
+
 /* A name that is not the work tree's: git's verify_path() refuses the same in commits. */
 static bool is_stray(const char *name, unsigned mode)
 {
@@ -74,7 +82,7 @@ static bool is_stray(const char *name, unsigned mode)
         bool last = p[len] == '\0';
         bool whole = last && len == 0 && p > name && mode == DIRECTORY;
         bool dots = (len == 1 && p[0] == '.') || (len == 2 && p[0] == '.' && p[1] == '.');
-        if ((len == 0 && !whole) || dots || (len == 4 && strncasecmp(p, ".git", len) == 0))
+        if ((len == 0 && !whole) || dots || is_git(p, len))
             return true;
         if (last)
             return false;

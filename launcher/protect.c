@@ -164,20 +164,36 @@ static const char *letters_of(uint32_t code)
     return NULL;
 }
 
+/* Where a name ends that has dots and spaces behind it, which FAT and Windows leave out. */
+static char *end_of_name(const char *name, char *end)
+{
+    char *cut = end;
+    while (cut > name && (cut[-1] == '.' || cut[-1] == ' '))
+        cut--;
+    return cut > name ? cut : end;
+}
+
 /* `len` bytes, in small letters; no longer than they were. Returns the end. */
 static char *fold(const char *text, size_t len, char *out)
 {
+    const char *name = out;
     for (size_t at = 0, size; at < len; at += size) {
         uint32_t code = (unsigned char)text[at];
         size = code < 0x80 ? 1 : decode(text + at, len - at, &code);
         const char *letters = size == 1 ? NULL : letters_of(code);
-        if (letters != NULL)
+        if (code == '/') {
+            out = end_of_name(name, out);
+            *out++ = '/';
+            name = out;
+        } else if (letters != NULL) {
             out = stpcpy(out, letters);
-        else if (size == 1)
+        } else if (size == 1) {
             *out++ = (char)(code >= 'A' && code <= 'Z' ? code - 'A' + 'a' : code);
-        else
+        } else {
             out = mempcpy(out, text + at, size);
+        }
     }
+    out = end_of_name(name, out);
     *out = '\0';
     return out;
 }
@@ -187,6 +203,15 @@ static char *folded(const char *text)
     char *out = must(calloc(strlen(text) + 1, 1));
     fold(text, strlen(text), out);
     return out;
+}
+
+bool protect_is_git(const char *name, size_t len)
+{
+    if (len == 0 || (name[0] != '.' && ((unsigned char)name[0] & 0x80) == 0))
+        return false;
+    autofree char *out = must(calloc(len + 1, 1));
+    fold(name, len, out);
+    return strcmp(out, ".git") == 0;
 }
 
 /* `name` is folded, as the patterns are. */

@@ -34,6 +34,9 @@ bool protect_begins(const struct protect *protect, const char *name);
 bool protect_next_below(const struct protect *protect, const char *name, size_t *row,
                         const char **rest, const char **what);
 
+/* Whether some file system takes this name for `.git`. */
+bool protect_is_git(const char *name, size_t len);
+
 /* Whether the directory holds nothing but a repository's own data: objects, references and their
  * logs, which nobody runs or obeys whatever they are called. There may be very many. */
 bool protect_barren(const char *path);

@@ -203,10 +203,16 @@ static void test_names_that_a_tree_takes_for_protected_ones(void **state)
                                         ".bash\U000e0001rc",
                                         ".mcp.j\u017fon",
                                         ".GIT/BRANCHES/x",
-                                        ".SRT-NEW-1"};
+                                        ".SRT-NEW-1",
+                                        ".git./hooks",
+                                        ".git. ./hooks /x",
+                                        ".bashrc.",
+                                        ".g\u200cit.\u200c/config..",
+                                        ".claude /settings.json."};
     static const char *const others[] = {
-        ".gitx/hooks", ".g\u00eft/hooks", ".git/hooks\u00e9", "git/hooks", ".bashrc\xff",
-        ".ba\xc5hrc",  "\u00e9.bashrc",   ".git/hoo\u0138s",  "x.bashrc",  ".ba\u00dfrc"};
+        ".gitx/hooks",          ".g\u00eft/hooks", ".git/hooks\u00e9", "git/hooks", ".bashrc\xff",
+        ".ba\xc5hrc",           "\u00e9.bashrc",   ".git/hoo\u0138s",  "x.bashrc",  ".ba\u00dfrc",
+        ".claude/.../commands", ".git.x/hooks",    ".git /.. /hooks.x"};
     struct protect protect = protect_default(false);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         autofree char *path = path_join("/w\u212a\u200b/d", names[i]);
@@ -222,6 +228,8 @@ static void test_names_that_a_tree_takes_for_protected_ones(void **state)
     assert_non_null(protect_lead(&protect, "/w/.g\u200cIT", false));
     assert_non_null(protect_lead(&protect, "/w/.CON\ufb01G", true));
     assert_true(protect_begins(&protect, ".\u200cgit"));
+    assert_true(protect_begins(&protect, ".git."));
+    assert_non_null(protect_lead(&protect, "/w/.git.", false));
     assert_false(protect_begins(&protect, ".g\u00efit"));
 }
 

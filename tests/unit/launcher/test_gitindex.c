@@ -120,9 +120,23 @@ static void test_names_of_the_work_tree_are_plain(void **state)
 static void test_names_that_lead_elsewhere_are_found(void **state)
 {
     (void)state;
-    const char *const names[] = {
-        ".git/hooks/x", ".GIT/hooks/x", "a/.gIt/config", ".git", "../x", "a/../../x", "..",
-        "/etc/x",       "a//b",         "./a",           "a/.",  "a/",   "/"};
+    const char *const names[] = {".git/hooks/x",
+                                 ".GIT/hooks/x",
+                                 ".g\u200cit/hooks/x",
+                                 "a/.git./config",
+                                 ".git ./x",
+                                 "GIT~1/hooks/x",
+                                 "a/.gIt/config",
+                                 ".git",
+                                 "../x",
+                                 "a/../../x",
+                                 "..",
+                                 "/etc/x",
+                                 "a//b",
+                                 "./a",
+                                 "a/.",
+                                 "a/",
+                                 "/"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         assert_string_equal(look_at_name(names[i], FILE_MODE, GITINDEX_SHA1), names[i]);
         assert_string_equal(look_at_name(names[i], FILE_MODE, GITINDEX_SHA256), names[i]);
