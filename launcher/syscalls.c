@@ -12,9 +12,12 @@
 #include <linux/fs.h>
 #include <linux/fscrypt.h>
 #include <linux/fsverity.h>
+#include <linux/kd.h>
 #include <linux/msdos_fs.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
+#include <linux/vt.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/personality.h>
 #include <sys/ptrace.h>
@@ -29,6 +32,13 @@
 #define BCH_IOCTL_SUBVOLUME_CREATE _IOC(_IOC_WRITE, 0xbc, 16, 32)
 #define BCH_IOCTL_SUBVOLUME_DESTROY _IOC(_IOC_WRITE, 0xbc, 17, 32)
 #define EXT4_IOC_SETVERSION _IOW('f', 4, long)
+#define KDSKBMUTE 0x4b51
+#ifndef IPPROTO_L2TP
+#define IPPROTO_L2TP 115 /* <linux/in.h>, which <netinet/in.h> excludes */
+#endif
+#ifndef IPPROTO_SMC
+#define IPPROTO_SMC 256 /* since Linux 6.11 */
+#endif
 #ifndef F_SETDELEG
 #define F_SETDELEG (F_LINUX_SPECIFIC_BASE + 16) /* since Linux 6.19 */
 #endif
@@ -93,6 +103,10 @@ const struct syscalls_row syscalls_rows[] = {
     ARG_BITS("ioctl", 1, LOW32, TIOCLINUX, EPERM, 0, "pastes into the console outside"),
     ARG_BITS("ioctl", 1, LOW32, TIOCEXCL, EPERM, 0, "nobody outside could open the terminal again"),
     ARG_BITS("ioctl", 1, LOW32, TIOCSETD, EPERM, 0, "the terminal would stay another one outside"),
+    ARG_BITS("ioctl", 1, LOW32, KDSETMODE, EPERM, 0, "the console would stay dark outside"),
+    ARG_BITS("ioctl", 1, LOW32, KDSKBMODE, EPERM, 0, "the keyboard would stay another one outside"),
+    ARG_BITS("ioctl", 1, LOW32, KDSKBMUTE, EPERM, 0, "the keyboard would stay another one outside"),
+    ARG_BITS("ioctl", 1, LOW32, VT_SETMODE, EPERM, 0, "nobody could leave the console outside"),
 
     /* Calls of file systems that make or remove names, which the warden does not see. */
     ARG_BITS("ioctl", 1, LOW32, BTRFS_IOC_SUBVOL_CREATE, EPERM, 0, "makes names unseen"),
@@ -209,6 +223,13 @@ const size_t syscalls_row_count = ROW_COUNT;
 static const char family_reason[] = "only IPv4, IPv6 and routing netlink have a use here";
 static const char raw_reason[] = "packets are made by the kernel (raw, but for netlink)";
 
+static const char protocol_reason[] = "of IPv4 and IPv6 only TCP, UDP and ping have a use here";
+
+/* The kernel loads a module for each, and hardly any program was ever written for them. */
+const unsigned syscalls_protocols[SYSCALLS_PROTOCOLS] = {IPPROTO_DCCP, IPPROTO_L2TP, IPPROTO_SCTP,
+                                                         IPPROTO_UDPLITE, IPPROTO_SMC};
+const unsigned syscalls_protocol_types[SYSCALLS_PROTOCOL_TYPES] = {SOCK_SEQPACKET, SOCK_DCCP};
+
 bool syscalls_row_applies(const struct syscalls_row *row, unsigned options)
 {
     return (row->unless & options) == 0;
@@ -306,6 +327,10 @@ bool syscalls_find_refusal(unsigned options, int number, const uint64_t *args,
         refusal->error = EPERM;
         refusal->detail = "SOCK_RAW";
         refusal->reason = raw_reason;
+    } else if (args[0] == AF_INET || args[0] == AF_INET6) {
+        refusal->error = EPROTONOSUPPORT;
+        refusal->detail = args[0] == AF_INET ? "AF_INET" : "AF_INET6";
+        refusal->reason = protocol_reason;
     } else if (args[0] == AF_NETLINK) {
         refusal->error = EPROTONOSUPPORT;
         refusal->detail = "AF_NETLINK";
@@ -322,5 +347,6 @@ void syscalls_print(unsigned options, FILE *out)
             fprintf(out, "%s: %s\n", syscalls_rows[i].name, syscalls_rows[i].reason);
     fprintf(out, "socket: %s\n", raw_reason);
     fprintf(out, "socket: %s\n", family_reason);
+    fprintf(out, "socket: %s\n", protocol_reason);
     fprintf(out, "calls above number %d: younger than this program\n", SYSCALLS_YOUNGEST);
 }

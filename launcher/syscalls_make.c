@@ -92,6 +92,24 @@ static int add_raw(scmp_filter_ctx filter, bool by_warden)
                             SCMP_A1(SCMP_CMP_MASKED_EQ, 0xf, SOCK_RAW));
 }
 
+static int add_protocols(scmp_filter_ctx filter, bool by_warden)
+{
+    static const unsigned families[] = {AF_INET, AF_INET6};
+    const uint32_t action = refusal(EPROTONOSUPPORT, by_warden);
+    int result = 0;
+    for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
+        for (size_t i = 0; i < SYSCALLS_PROTOCOLS && result == 0; i++)
+            result = seccomp_rule_add(filter, action, SCMP_SYS(socket), 2,
+                                      SCMP_A0(SCMP_CMP_EQ, families[f], 0),
+                                      SCMP_A2(SCMP_CMP_MASKED_EQ, LOW32, syscalls_protocols[i]));
+        for (size_t i = 0; i < SYSCALLS_PROTOCOL_TYPES && result == 0; i++)
+            result = seccomp_rule_add(filter, action, SCMP_SYS(socket), 2,
+                                      SCMP_A0(SCMP_CMP_EQ, families[f], 0),
+                                      SCMP_A1(SCMP_CMP_MASKED_EQ, 0xf, syscalls_protocol_types[i]));
+    }
+    return result;
+}
+
 static int add_datagrams(scmp_filter_ctx filter, bool by_warden)
 {
     return seccomp_rule_add(filter, refusal(EPERM, by_warden), SCMP_SYS(socket), 2,
@@ -115,6 +133,8 @@ static int add_rows(scmp_filter_ctx filter, unsigned options, bool reported, boo
         result = add_families(filter, by_warden);
     if (result == 0 && reported)
         result = add_raw(filter, by_warden);
+    if (result == 0 && reported)
+        result = add_protocols(filter, by_warden);
     if (result == 0 && reported && syscalls_datagrams_refused(options))
         result = add_datagrams(filter, by_warden);
     return result;

@@ -41,6 +41,10 @@ extern const size_t syscalls_row_count;
 
 /* Of socket(), beside the rows: all families but four, and all of netlink but routing. */
 enum { SYSCALLS_FAMILIES = 46, SYSCALLS_NETLINKS = 23, SYSCALLS_NETLINK_ROUTE = 0 };
+/* And of IPv4 and IPv6 these protocols, and the types of sockets that stand for some of them. */
+enum { SYSCALLS_PROTOCOLS = 5, SYSCALLS_PROTOCOL_TYPES = 2 };
+extern const unsigned syscalls_protocols[SYSCALLS_PROTOCOLS];
+extern const unsigned syscalls_protocol_types[SYSCALLS_PROTOCOL_TYPES];
 
 /* The youngest call that was looked at when the table was written, listns() of Linux 6.19. What has
  * a higher number does not exist here, whatever the kernel makes of it. */

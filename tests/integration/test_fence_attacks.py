@@ -732,6 +732,17 @@ class Tricks(Fence):
             self.assertEqual(f.read(), pattern)
 
     @unittest.skipIf(os.geteuid() != 0, "only root makes a program that changes its user")
+    def test_nothing_is_done_to_a_terminal_that_would_outlast_the_command(self):
+        """To type into it, to keep it, to change what it is; a console's screen, keyboard and switching."""
+        result = self.run_in("python3", "-c", """
+import fcntl, os, termios
+there = os.openpty()[1]
+for request in (termios.TIOCSTI, 0x541c, termios.TIOCEXCL, termios.TIOCSETD, 0x4b3a, 0x4b45, 0x4b51, 0x5602):
+    try: print(fcntl.ioctl(there, request, bytes(64)))
+    except OSError as e: print(e.errno, end=" ")
+""")
+        self.assertEqual(result.stdout.split(), ["1"] * 8, result.stderr)
+
     def test_programs_that_change_their_user_do_not(self):
         program = os.path.join(self.programs, "whoami")
         shutil.copy("/usr/bin/id", program)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -163,6 +164,42 @@ static void no_sockets_of_other_families_are_made(void **state)
     }
 }
 
+static void no_rare_protocols_are_made(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t type, protocol;
+        bool allowed;
+    } rows[] = {{SOCK_STREAM, 0, true},
+                {SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP, true},
+                {SOCK_STREAM, 262, true}, /* MPTCP, for which Go's programs ask first */
+                {SOCK_DGRAM | SOCK_NONBLOCK, IPPROTO_UDP, true},
+                {SOCK_DGRAM, IPPROTO_ICMP, true},
+                {SOCK_DGRAM, IPPROTO_ICMPV6, true},
+                {SOCK_STREAM, IPPROTO_SCTP, false},
+                {SOCK_STREAM, IPPROTO_SCTP | UINT64_C(1) << 32, false},
+                {SOCK_SEQPACKET | SOCK_CLOEXEC, 0, false},
+                {SOCK_DCCP | SOCK_CLOEXEC, 0, false},
+                {SOCK_STREAM, 256, false},
+                {SOCK_DGRAM, 115, false},
+                {SOCK_DGRAM, IPPROTO_UDPLITE, false}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        for (int family = AF_INET; family <= AF_INET6; family += AF_INET6 - AF_INET) {
+            struct seccomp_data call = call_of(SYS_socket, (uint64_t)family);
+            call.args[1] = rows[i].type;
+            call.args[2] = rows[i].protocol;
+            assert_int_equal(judged(0, true, &call),
+                             rows[i].allowed ? SECCOMP_RET_ALLOW : SECCOMP_RET_USER_NOTIF);
+            assert_int_equal(judged(0, false, &call), rows[i].allowed
+                                                          ? SECCOMP_RET_ALLOW
+                                                          : SECCOMP_RET_ERRNO | EPROTONOSUPPORT);
+            struct syscalls_refusal refusal;
+            const uint64_t args[6] = {(uint64_t)family, rows[i].type, rows[i].protocol};
+            assert_true(rows[i].allowed || (syscalls_find_refusal(0, SYS_socket, args, &refusal) &&
+                                            refusal.error == EPROTONOSUPPORT));
+        }
+}
+
 static void every_row_is_found_by_its_call(void **state)
 {
     (void)state;
@@ -192,6 +229,7 @@ int main(void)
         cmocka_unit_test(the_kernel_takes_them),
         cmocka_unit_test(what_is_younger_than_the_table_does_not_exist),
         cmocka_unit_test(no_sockets_of_other_families_are_made),
+        cmocka_unit_test(no_rare_protocols_are_made),
         cmocka_unit_test(every_row_is_found_by_its_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
