@@ -14,6 +14,7 @@
 #include "launcher/warden/call.h"
 #include "launcher/warden/table.h"
 
+#include <errno.h>
 #include <sys/syscall.h>
 
 /* Younger than the headers; since Linux 5.1 numbers are the same everywhere. */
@@ -32,6 +33,12 @@ enum answer {
     ANSWER_SENT = 1,   /* the reply is on its way already */
     ANSWER_RUN_IT = 2, /* the kernel is to run the call itself */
 };
+
+/* What a call of ours comes to as an answer. */
+static inline int64_t errno_of(int result)
+{
+    return result < 0 ? -errno : result;
+}
 
 typedef int64_t answer_call(struct call *call, const struct table_row *row, const uint64_t *args);
 

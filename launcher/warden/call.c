@@ -95,6 +95,30 @@ void call_answer(const struct call *call, int64_t result)
     ioctl(call->ward->listener, SECCOMP_IOCTL_NOTIF_SEND, &response);
 }
 
+static int add_descriptor(const struct call *call, int fd, int number, uint64_t flags, unsigned how)
+{
+    struct seccomp_notif_addfd gift = {.id = call->request->id,
+                                       .flags = how,
+                                       .srcfd = (uint32_t)fd,
+                                       .newfd = (uint32_t)number,
+                                       .newfd_flags = (flags & O_CLOEXEC) != 0 ? O_CLOEXEC : 0};
+    int given = ioctl(call->ward->listener, SECCOMP_IOCTL_NOTIF_ADDFD, &gift);
+    return given < 0 ? -errno : given;
+}
+
+int64_t call_give(const struct call *call, int fd, int number, uint64_t flags)
+{
+    int given = number < 0 ? add_descriptor(call, fd, 0, flags, SECCOMP_ADDFD_FLAG_SEND)
+                           : add_descriptor(call, fd, number, flags,
+                                            SECCOMP_ADDFD_FLAG_SEND | SECCOMP_ADDFD_FLAG_SETFD);
+    return given < 0 ? given : ANSWER_SENT;
+}
+
+int call_add_descriptor(const struct call *call, int fd, uint64_t flags)
+{
+    return add_descriptor(call, fd, 0, flags, 0);
+}
+
 void call_return(const struct call *call, int64_t value)
 {
     struct seccomp_notif_resp response = {.id = call->request->id, .val = value};
@@ -182,12 +206,20 @@ static pid_t last_number(const char *text, const char *name)
     return (pid_t)strtol(line + end, NULL, 10);
 }
 
+enum { STATUS_SIZE = 4096 };
+
+/* "" where it cannot be read. */
+static void read_status_text(struct call *call, char text[STATUS_SIZE])
+{
+    autoclose int fd = call_open_proc(call, "status", O_RDONLY);
+    ssize_t len = fd < 0 ? -1 : read(fd, text, STATUS_SIZE - 1);
+    text[len > 0 ? len : 0] = '\0';
+}
+
 static void read_status(struct call *call, struct caller *caller)
 {
-    char text[4096];
-    autoclose int fd = call_open_proc(call, "status", O_RDONLY);
-    ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-    text[len > 0 ? len : 0] = '\0';
+    char text[STATUS_SIZE];
+    read_status_text(call, text);
     const char *line = strstr(text, "\nUmask:");
     unsigned mask = 0;
     if (line != NULL && sscanf(line, "\nUmask: %o", &mask) == 1)
@@ -334,11 +366,9 @@ int call_open_descriptor(struct call *call, int fd, bool as_file)
 
 static pid_t leader_of(struct call *call)
 {
-    char text[2048];
+    char text[STATUS_SIZE];
     int leader = 0;
-    autoclose int fd = call_open_proc(call, "status", O_RDONLY);
-    ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-    text[len > 0 ? len : 0] = '\0';
+    read_status_text(call, text);
     const char *line = strstr(text, "\nTgid:");
     return line != NULL && sscanf(line, "\nTgid: %d", &leader) == 1 ? leader : -1;
 }
@@ -369,6 +399,14 @@ struct ward_link ward_link_to(int fd)
     struct ward_link link;
     snprintf(link.text, sizeof(link.text), "self/fd/%d", fd);
     return link;
+}
+
+bool ward_is_mask(const struct ward *ward, uint64_t mount)
+{
+    for (size_t i = 0; i < ward->mask_count; i++)
+        if (ward->masks[i] == mount)
+            return true;
+    return false;
 }
 
 size_t ward_path_of(const struct ward *ward, int fd, char *path, size_t size)

@@ -105,6 +105,12 @@ int call_take(struct call *call, int fd);
 bool call_waits(const struct call *call);
 /* Answers with a negative errno, 0, or one of enum answer. */
 void call_answer(const struct call *call, int64_t result);
+/* Gives the caller what `fd` is, with O_CLOEXEC of `flags`: as `number`, or as the lowest that is
+ * free where that is -1. Then it is answered with ANSWER_SENT; the result is that or a negative
+ * errno. */
+int64_t call_give(const struct call *call, int fd, int number, uint64_t flags);
+/* The same without an answer; the caller's number of it. */
+int call_add_descriptor(const struct call *call, int fd, uint64_t flags);
 /* Answers with a number. */
 void call_return(const struct call *call, int64_t value);
 /* It is answered, or somebody else will do so. */
@@ -124,6 +130,8 @@ void call_close_base(const struct call *call, int base);
 /* The same directory, to close. Gives `base` back. */
 int call_own_base(const struct call *call, int base);
 
+/* Whether the mount is one that hides something. */
+bool ward_is_mask(const struct ward *ward, uint64_t mount);
 /* The path of one of our own descriptors, "" where there is none; the number of bytes. */
 size_t ward_path_of(const struct ward *ward, int fd, char *path, size_t size);
 /* `self/fd/N`, for calls relative to host_proc that have to mean the very object. */

@@ -10,7 +10,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
@@ -117,16 +116,6 @@ static int free_number(struct call *call)
     return -1;
 }
 
-static int64_t give_at(const struct call *call, int fd, int number, int flags)
-{
-    struct seccomp_notif_addfd gift = {.id = call->request->id,
-                                       .flags = SECCOMP_ADDFD_FLAG_SEND | SECCOMP_ADDFD_FLAG_SETFD,
-                                       .srcfd = (uint32_t)fd,
-                                       .newfd = (uint32_t)number,
-                                       .newfd_flags = (flags & O_CLOEXEC) != 0 ? O_CLOEXEC : 0};
-    return ioctl(call->ward->listener, SECCOMP_IOCTL_NOTIF_ADDFD, &gift) < 0 ? -errno : ANSWER_SENT;
-}
-
 static void refuse(struct call *call, const char *operation, const char *path, const char *why)
 {
     char text[sizeof((struct warden_report){0}.setting)];
@@ -147,7 +136,7 @@ int64_t door_open(struct call *call, const struct spot *spot, int flags, mode_t 
     door.file = fcntl(file, F_DUPFD_CLOEXEC, 0);
     door.dir = steal_fd(&dir);
     hall_add(&door);
-    int64_t given = give_at(call, file, number, flags);
+    int64_t given = call_give(call, file, number, (uint64_t)flags);
     if (given < 0) {
         struct door taken;
         if (hall_take(&door.st, &taken))

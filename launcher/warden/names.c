@@ -13,11 +13,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-static int64_t errno_of(int result)
-{
-    return result < 0 ? -errno : result;
-}
-
 /* Whether a name can come to be at the spot, as far as the call itself will not tell. */
 static int look_at_new(struct call *call, bool dir, const struct spot *spot)
 {

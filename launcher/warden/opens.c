@@ -10,17 +10,11 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 
 enum { LINKS_MAX = 40, RETRIES = 16 }; /* RETRIES: of a creation that lost a race */
 enum { TTY_MAJOR = 5, PTS_MAJOR = 136 };
-
-static int64_t errno_of(int result)
-{
-    return result < 0 ? -errno : result;
-}
 
 /* The caller goes on with its descriptor while ours is not closed yet. Nobody notices, unless it is
  * of a program: one that somebody may still write to cannot be started (ETXTBSY). So `mode` tells
@@ -30,16 +24,13 @@ static int64_t give(const struct call *call, int *fd, uint64_t flags, mode_t mod
     if (call->cuts)
         return errno_of(ftruncate(*fd, call->size));
     bool program = (mode & (S_IXUSR | S_IXGRP | S_IXOTH)) != 0;
-    struct seccomp_notif_addfd gift = {.id = call->request->id,
-                                       .flags = program ? 0 : SECCOMP_ADDFD_FLAG_SEND,
-                                       .srcfd = (uint32_t)*fd,
-                                       .newfd_flags = (flags & O_CLOEXEC) != 0 ? O_CLOEXEC : 0};
-    int given = ioctl(call->ward->listener, SECCOMP_IOCTL_NOTIF_ADDFD, &gift);
+    if (!program)
+        return call_give(call, *fd, -1, flags);
+    int given = call_add_descriptor(call, *fd, flags);
     if (given < 0)
-        return -errno;
+        return given;
     close(steal_fd(fd));
-    if (program)
-        call_return(call, given);
+    call_return(call, given);
     return ANSWER_SENT;
 }
 
@@ -246,6 +237,23 @@ static int64_t open_new(struct call *call, const struct spot *spot, int flags, m
     return fd < 0 ? -errno : give(call, &fd, (uint64_t)flags, mode);
 }
 
+/* The spot is a link: it becomes the one that the link leads to. */
+static int follow_link(struct call *call, struct spot *spot)
+{
+    char target[PATH_MAX];
+    ssize_t len = readlinkat(spot->dir, spot->name, target, sizeof(target) - 1);
+    if (len < 0)
+        return -errno;
+    target[len] = '\0';
+    int base = target[0] == '/' ? -1 : fcntl(spot->dir, F_DUPFD_CLOEXEC, 0);
+    struct spot next;
+    spot_init(&next);
+    int result = target[0] != '/' && base < 0 ? -errno : spot_find(call, base, target, &next);
+    spot_close(spot);
+    *spot = next;
+    return result;
+}
+
 /* One look at the spot. `*again` when it changed meanwhile or was a link that has been followed. */
 static int64_t open_once(struct call *call, struct spot *spot, int flags, mode_t mode, bool *again)
 {
@@ -291,17 +299,7 @@ static int64_t open_once(struct call *call, struct spot *spot, int flags, mode_t
             return -EACCES;
         return open_existing(call, spot, flags, &st, 0);
     }
-    char target[PATH_MAX];
-    ssize_t len = readlinkat(spot->dir, spot->name, target, sizeof(target) - 1);
-    if (len < 0)
-        return -errno;
-    target[len] = '\0';
-    int base = target[0] == '/' ? -1 : fcntl(spot->dir, F_DUPFD_CLOEXEC, 0);
-    struct spot next;
-    spot_init(&next);
-    int result = target[0] != '/' && base < 0 ? -errno : spot_find(call, base, target, &next);
-    spot_close(spot);
-    *spot = next;
+    int result = follow_link(call, spot);
     *again = result == 0;
     return result == 0 ? -ELOOP : result;
 }

@@ -10,20 +10,12 @@
 
 enum { UPWARDS_MAX = 64 };
 
-static bool is_mask(const struct ward *ward, const struct statx *st)
-{
-    for (size_t i = 0; i < ward->mask_count; i++)
-        if (ward->masks[i] == st->stx_mnt_id)
-            return true;
-    return false;
-}
-
 /* Whether what is open lies on a mount that hides something, and the path of that place. */
 static bool is_hidden(const struct ward *ward, int fd, char path[PATH_MAX])
 {
     struct statx st;
-    return statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &st) == 0 && is_mask(ward, &st) &&
-           ward_path_of(ward, fd, path, PATH_MAX) > 0;
+    return statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &st) == 0 &&
+           ward_is_mask(ward, st.stx_mnt_id) && ward_path_of(ward, fd, path, PATH_MAX) > 0;
 }
 
 /* What most opens are: of something that is there, or that is missing in a directory that is, with
@@ -35,7 +27,7 @@ static bool is_plain(struct call *call, int dir_fd, const char *path, uint64_t f
     if (path[0] == '\0')
         return true;
     if (call_look(call, dir_fd, path, nofollow, &st))
-        return !is_mask(call->ward, &st);
+        return !ward_is_mask(call->ward, st.stx_mnt_id);
     char parent[PATH_MAX];
     const char *slash = errno == ENOENT ? strrchr(path, '/') : NULL;
     if (slash == NULL || slash == path || slash[1] == '\0')
@@ -43,7 +35,7 @@ static bool is_plain(struct call *call, int dir_fd, const char *path, uint64_t f
     memcpy(parent, path, (size_t)(slash - path));
     parent[slash - path] = '\0';
     return call_look(call, dir_fd, parent, 0, &st) && S_ISDIR(st.stx_mode) &&
-           !is_mask(call->ward, &st);
+           !ward_is_mask(call->ward, st.stx_mnt_id);
 }
 
 static int look(int base, const char *path, uint64_t flags)

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Start and end of the mapping of a file that an address lies in, "" where there is none. */
+/* The file whose mapping an address lies in, "" where there is none. */
 static void mapping_of(FILE *maps, uint64_t address, char file[PATH_MAX])
 {
     char line[PATH_MAX + 128];

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/syscall.h>
 
 bool secrets_watch(const struct fence *fence)
@@ -45,12 +44,8 @@ static bool is_readable_without_mark(const struct call *call, char path[PATH_MAX
 static bool is_masked(const struct ward *ward, int fd)
 {
     struct statx st;
-    if (statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &st) != 0)
-        return false;
-    for (size_t i = 0; i < ward->mask_count; i++)
-        if (ward->masks[i] == st.stx_mnt_id)
-            return true;
-    return false;
+    return statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &st) == 0 &&
+           ward_is_mask(ward, st.stx_mnt_id);
 }
 
 bool secrets_judge(struct call *call, int fd, const struct stat *st, char path[PATH_MAX])
@@ -63,16 +58,6 @@ bool secrets_judge(struct call *call, int fd, const struct stat *st, char path[P
         return true;
     judge_report(call, "read", path, EACCES, fence_view(call->ward->law->fence, path).read_setting);
     return false;
-}
-
-static int64_t give_reader(const struct call *call, int fd, uint64_t flags)
-{
-    struct seccomp_notif_addfd gift = {.id = call->request->id,
-                                       .flags = SECCOMP_ADDFD_FLAG_SEND,
-                                       .srcfd = (uint32_t)fd,
-                                       .newfd_flags = (flags & O_CLOEXEC) != 0 ? O_CLOEXEC : 0};
-    int given = ioctl(call->ward->listener, SECCOMP_IOCTL_NOTIF_ADDFD, &gift);
-    return given < 0 ? -errno : ANSWER_SENT;
 }
 
 /* What it may read of itself in /proc it may even where nobody else may look into it, and some of
@@ -111,7 +96,7 @@ static int64_t open_judged(struct call *call, int found, uint64_t flags)
         return open_found(call, found, path, (int)flags, &st);
     autoclose int fd = openat(call->ward->host_proc, ward_link_to(found).text,
                               ((int)flags & ~O_NOFOLLOW) | O_NOCTTY | O_CLOEXEC);
-    return fd < 0 ? -errno : give_reader(call, fd, flags);
+    return fd < 0 ? -errno : call_give(call, fd, -1, flags);
 }
 
 /* File systems do not come and go in the sandbox, so one look at each is enough. */
@@ -146,7 +131,7 @@ static int64_t open_at_once(struct call *call, int base, const char *path, uint6
         return place[0] == '\0' ? -ENAMETOOLONG : -EACCES;
     if ((flags & O_NONBLOCK) == 0 && fcntl(fd, F_SETFL, (int)flags & settable) != 0)
         return -errno;
-    return give_reader(call, fd, flags);
+    return call_give(call, fd, -1, flags);
 }
 
 int64_t secrets_open(struct call *call, int dir_fd, uint64_t address, uint64_t flags)
