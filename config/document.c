@@ -1,8 +1,8 @@
 #include "config/document.h"
 
 #include "config/file.h"
-#include "config/grow.h"
 #include "srt/cleanup.h"
+#include "srt/grow.h"
 #include "srt/must.h"
 
 #include <assert.h>

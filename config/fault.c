@@ -1,7 +1,7 @@
 #include "config/fault.h"
 
 #include "config/file.h"
-#include "config/grow.h"
+#include "srt/grow.h"
 #include "srt/must.h"
 
 #include <stdarg.h>

@@ -2,10 +2,10 @@
 
 #include "config/check.h"
 #include "config/digest.h"
-#include "config/grow.h"
 #include "config/option.h"
 #include "config/section.h"
 #include "srt/cleanup.h"
+#include "srt/grow.h"
 #include "srt/must.h"
 
 #include <assert.h>

@@ -2,8 +2,8 @@
 
 #include "config/digest.h"
 #include "config/file.h"
-#include "config/grow.h"
 #include "srt/cleanup.h"
+#include "srt/grow.h"
 #include "srt/must.h"
 
 #include <assert.h>

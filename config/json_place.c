@@ -1,6 +1,6 @@
 #include "config/json_place.h"
 
-#include "config/grow.h"
+#include "srt/grow.h"
 
 struct scan {
     struct str rest;

@@ -1,8 +1,8 @@
 #include "config/option.h"
 
-#include "config/grow.h"
 #include "config/option_read.h"
 #include "config/value.h"
+#include "srt/grow.h"
 
 #include <grp.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 #include "config/option_read.h"
 
-#include "config/grow.h"
 #include "config/value.h"
+#include "srt/grow.h"
 #include "srt/must.h"
 
 #include <assert.h>

@@ -2,9 +2,9 @@
 
 #include "config/digest.h"
 #include "config/file.h"
-#include "config/grow.h"
 #include "config/trust.h"
 #include "config/value.h"
+#include "srt/grow.h"
 
 enum { SECRET_FILE_MAX = 64 << 10 };
 

@@ -1,6 +1,6 @@
 #include "config/section.h"
 
-#include "config/grow.h"
+#include "srt/grow.h"
 
 #include <stddef.h>
 

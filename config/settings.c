@@ -2,10 +2,10 @@
 
 #include "config/document.h"
 #include "config/file.h"
-#include "config/grow.h"
 #include "config/upstream.h"
 #include "config/value.h"
 #include "srt/cleanup.h"
+#include "srt/grow.h"
 #include "srt/must.h"
 
 static void read_range(struct document *document, const struct node *node, const char *key,

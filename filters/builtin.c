@@ -105,10 +105,3 @@ void *builtin_allocate(size_t count, size_t size)
 {
     return must(calloc(count != 0 ? count : 1, size));
 }
-
-void *builtin_grow(void *items, size_t count, size_t size)
-{
-    char *grown = must(reallocarray(items, count + 1, size));
-    memset(grown + count * size, 0, size);
-    return grown;
-}

@@ -61,6 +61,5 @@ static inline struct srt_filter_text builtin_text(struct str text)
 
 /* Memory or the end: for start-up and reload. */
 void *builtin_allocate(size_t count, size_t size);
-void *builtin_grow(void *items, size_t count, size_t size); /* room for one more, zeroed */
 
 #endif

@@ -1,6 +1,7 @@
 /* header-edit: sets and removes fields of requests that the gateway sees in clear. */
 #include "filters/builtin.h"
 #include "filters/field.h"
+#include "srt/grow.h"
 
 #include <stdlib.h>
 
@@ -35,7 +36,7 @@ static bool take_edit(struct header_edit *self, bool sets, const struct srt_filt
                               STR_ARG(edit.name));
     if (!field_value_is_valid(edit.value))
         return builtin_refuse(fault, key, "a value has no control bytes");
-    self->edits = builtin_grow(self->edits, self->count, sizeof(edit));
+    self->edits = grow_one(self->edits, self->count, sizeof(edit));
     self->edits[self->count++] = edit;
     return true;
 }

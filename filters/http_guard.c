@@ -3,6 +3,7 @@
 #include "filters/builtin.h"
 #include "filters/field.h"
 #include "filters/path.h"
+#include "srt/grow.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -46,7 +47,7 @@ static void destroy(void *filter)
 
 static void add_word(struct words *words, struct str word)
 {
-    words->items = builtin_grow(words->items, words->count, sizeof(word));
+    words->items = grow_one(words->items, words->count, sizeof(word));
     words->items[words->count++] = word;
 }
 
@@ -97,7 +98,7 @@ static bool take_field(void *field, const struct srt_filter_key *key,
         return builtin_refuse(fault, key, "'%s' is neither NAME nor NAME: GLOB", key->value);
     if (rule.glob.len > PATH_GLOB_MAX)
         return builtin_refuse(fault, key, "a glob has at most %d bytes", PATH_GLOB_MAX);
-    rules->items = builtin_grow(rules->items, rules->count, sizeof(rule));
+    rules->items = grow_one(rules->items, rules->count, sizeof(rule));
     rules->items[rules->count++] = rule;
     return true;
 }

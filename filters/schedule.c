@@ -1,6 +1,7 @@
 /* schedule: at which hours, on which days of the week, on which dates. */
 #include "config/value.h"
 #include "filters/builtin.h"
+#include "srt/grow.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -121,7 +122,7 @@ static bool take_hours(void *field, const struct srt_filter_key *key,
     struct schedule *self = field;
     struct str list = str_of(key->value), word;
     while (builtin_next_word(&list, &word)) {
-        self->hours = builtin_grow(self->hours, self->hour_count, sizeof(*self->hours));
+        self->hours = grow_one(self->hours, self->hour_count, sizeof(*self->hours));
         if (!read_hours(word, &self->hours[self->hour_count++]))
             return builtin_refuse(fault, key, "'%.*s' is not HH:MM-HH:MM", STR_ARG(word));
     }
@@ -134,7 +135,7 @@ static bool take_dates(void *field, const struct srt_filter_key *key,
     struct date_list *dates = field;
     struct str list = str_of(key->value), word;
     while (builtin_next_word(&list, &word)) {
-        dates->items = builtin_grow(dates->items, dates->count, sizeof(*dates->items));
+        dates->items = grow_one(dates->items, dates->count, sizeof(*dates->items));
         if (!read_dates(word, &dates->items[dates->count++]))
             return builtin_refuse(fault, key,
                                   "'%.*s' is neither YYYY-MM-DD nor YYYY-MM-DD..YYYY-MM-DD",

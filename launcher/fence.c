@@ -1,6 +1,7 @@
 #include "launcher/fence.h"
 
 #include "srt/cleanup.h"
+#include "srt/grow.h"
 #include "srt/must.h"
 
 #include <stdlib.h>
@@ -9,10 +10,7 @@
 void fence_add(struct fence *fence, enum fence_verb verb, const char *path, enum path_type type,
                const char *setting)
 {
-    if (fence->count == fence->capacity) {
-        fence->capacity = fence->capacity == 0 ? 64 : 2 * fence->capacity;
-        fence->rules = must(reallocarray(fence->rules, fence->capacity, sizeof(*fence->rules)));
-    }
+    fence->rules = grow_one(fence->rules, fence->count, sizeof(*fence->rules));
     struct fence_rule *rule = &fence->rules[fence->count++];
     *rule = (struct fence_rule){
         .path = must_copy(path), .type = type, .verb = verb, .setting = must_copy(setting)};
@@ -20,23 +18,21 @@ void fence_add(struct fence *fence, enum fence_verb verb, const char *path, enum
 
 void fence_add_glob(struct fence *fence, const char *base, const char *pattern, const char *setting)
 {
-    fence->globs = must(reallocarray(fence->globs, fence->glob_count + 1, sizeof(*fence->globs)));
+    fence->globs = grow_one(fence->globs, fence->glob_count, sizeof(*fence->globs));
     struct fence_glob *glob = &fence->globs[fence->glob_count++];
     *glob = (struct fence_glob){must_copy(base), must_copy(pattern), must_copy(setting)};
 }
 
 void fence_add_gitdir(struct fence *fence, const char *top, const char *dir)
 {
-    fence->gitdirs =
-        must(reallocarray(fence->gitdirs, fence->gitdir_count + 1, sizeof(*fence->gitdirs)));
+    fence->gitdirs = grow_one(fence->gitdirs, fence->gitdir_count, sizeof(*fence->gitdirs));
     struct fence_gitdir *gitdir = &fence->gitdirs[fence->gitdir_count++];
     *gitdir = (struct fence_gitdir){must_copy(top), must_copy(dir)};
 }
 
 void fence_add_missing(struct fence *fence, const char *path, const char *setting)
 {
-    fence->missing =
-        must(reallocarray(fence->missing, fence->missing_count + 1, sizeof(*fence->missing)));
+    fence->missing = grow_one(fence->missing, fence->missing_count, sizeof(*fence->missing));
     struct fence_missing *missing = &fence->missing[fence->missing_count++];
     *missing = (struct fence_missing){must_copy(path), must_copy(setting)};
 }
@@ -287,10 +283,7 @@ bool fence_may_vet(const struct fence *fence, const char *path)
 static void add_step(struct fence_plan *plan, enum fence_act act, const char *path, size_t len,
                      enum path_type type, const char *setting)
 {
-    if (plan->count == plan->capacity) {
-        plan->capacity = plan->capacity == 0 ? 64 : 2 * plan->capacity;
-        plan->steps = must(reallocarray(plan->steps, plan->capacity, sizeof(*plan->steps)));
-    }
+    plan->steps = grow_one(plan->steps, plan->count, sizeof(*plan->steps));
     struct fence_step *step = &plan->steps[plan->count++];
     *step = (struct fence_step){
         .act = act, .type = type, .path = must(strndup(path, len)), .setting = setting};
@@ -300,15 +293,12 @@ static void add_step(struct fence_plan *plan, enum fence_act act, const char *pa
  * What a place inherits is what the innermost one shows. */
 struct open_mounts {
     size_t *steps;
-    size_t count, capacity;
+    size_t count;
 };
 
 static void push(struct open_mounts *open, size_t step)
 {
-    if (open->count == open->capacity) {
-        open->capacity = open->capacity == 0 ? 16 : 2 * open->capacity;
-        open->steps = must(reallocarray(open->steps, open->capacity, sizeof(*open->steps)));
-    }
+    open->steps = grow_one(open->steps, open->count, sizeof(*open->steps));
     open->steps[open->count++] = step;
 }
 

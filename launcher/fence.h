@@ -54,7 +54,7 @@ struct fence_missing {
 
 struct fence {
     struct fence_rule *rules; /* sorted by path after fence_seal() */
-    size_t count, capacity;
+    size_t count;
     struct fence_glob *globs;
     size_t glob_count;
     struct fence_gitdir *gitdirs;
@@ -116,7 +116,7 @@ struct fence_step {
 /* Parents come before children, so each step sees what the ones above it made. */
 struct fence_plan {
     struct fence_step *steps;
-    size_t count, capacity;
+    size_t count;
 };
 
 void fence_plan_make(struct fence_plan *plan, const struct fence *fence);

@@ -1,4 +1,6 @@
 #include "launcher/freeze.h"
+
+#include "srt/grow.h"
 #include "srt/must.h"
 
 #include <ctype.h>
@@ -24,7 +26,7 @@ struct process {
 
 struct processes {
     struct process *items;
-    size_t count, capacity;
+    size_t count;
 };
 
 static bool read_process(pid_t pid, struct process *out)
@@ -49,10 +51,7 @@ static bool read_process(pid_t pid, struct process *out)
 
 static void add(struct processes *all, const struct process *process)
 {
-    if (all->count == all->capacity) {
-        all->capacity = all->capacity == 0 ? 256 : 2 * all->capacity;
-        all->items = must(reallocarray(all->items, all->capacity, sizeof(*all->items)));
-    }
+    all->items = grow_one(all->items, all->count, sizeof(*all->items));
     all->items[all->count++] = *process;
 }
 
@@ -120,7 +119,7 @@ static void hold(struct freeze *freeze, const struct process *process)
         close(fd);
         return;
     }
-    freeze->items = must(reallocarray(freeze->items, freeze->count + 1, sizeof(*freeze->items)));
+    freeze->items = grow_one(freeze->items, freeze->count, sizeof(*freeze->items));
     freeze->items[freeze->count++] = (struct frozen){.pid = process->pid, .pidfd = fd};
 }
 

@@ -1,6 +1,7 @@
 #include "launcher/gitconfig_harmless.h"
 
 #include "launcher/gitconfig.h"
+#include "srt/grow.h"
 #include "srt/must.h"
 
 #include <stdio.h>
@@ -350,7 +351,7 @@ static bool collect_remote(void *context, const struct gitconfig_entry *entry)
     struct lasting *old = context;
     if (!is_of(entry, "remote", "url"))
         return true;
-    old->remotes = must(reallocarray(old->remotes, old->remote_count + 1, sizeof(char *)));
+    old->remotes = grow_one(old->remotes, old->remote_count, sizeof(char *));
     old->remotes[old->remote_count] = must_copy(entry->subsection);
     old->remote_count++;
     return true;

@@ -1,6 +1,7 @@
 #include "launcher/paths.h"
 
 #include "srt/cleanup.h"
+#include "srt/grow.h"
 #include "srt/must.h"
 #include "srt/str.h"
 
@@ -57,7 +58,7 @@ char *path_absolute(const char *name, const char *cwd, const char *home, struct 
         return NULL;
     }
     if (name[0] == '/')
-        return copy(name, strlen(name));
+        return must_copy(name);
     if (name[0] == '~' && (name[1] == '\0' || name[1] == '/')) {
         if (home == NULL || home[0] != '/') {
             srt_err_set(err, "%s: the home directory is unknown (HOME is not an absolute path)",
@@ -109,8 +110,8 @@ char *path_clean(const char *absolute)
 
 static void add_link(struct path_place *place, const char *link)
 {
-    place->links = must(reallocarray(place->links, place->link_count + 1, sizeof(char *)));
-    place->links[place->link_count++] = copy(link, strlen(link));
+    place->links = grow_one(place->links, place->link_count, sizeof(char *));
+    place->links[place->link_count++] = must_copy(link);
 }
 
 static enum path_type type_of(mode_t mode)
@@ -251,7 +252,7 @@ int path_compare(const char *a, const char *b)
 
 char *path_parent(const char *path)
 {
-    char *parent = copy(path, strlen(path));
+    char *parent = must_copy(path);
     cut_last(parent);
     return parent;
 }

@@ -3,6 +3,7 @@
 #include "launcher/repository.h"
 #include "launcher/tree.h"
 #include "srt/cleanup.h"
+#include "srt/grow.h"
 #include "srt/must.h"
 
 #include <stdlib.h>
@@ -24,7 +25,7 @@ struct search {
 
 static void names_add(struct names *names, const char *name)
 {
-    names->items = must(reallocarray(names->items, names->count + 1, sizeof(char *)));
+    names->items = grow_one(names->items, names->count, sizeof(char *));
     names->items[names->count] = must_copy(name);
     names->count++;
 }

@@ -2,6 +2,7 @@
 
 #include "srt/cleanup.h"
 #include "srt/clock.h"
+#include "srt/grow.h"
 #include "srt/must.h"
 
 #include <dirent.h>
@@ -21,15 +22,12 @@ enum {
  * descriptors. */
 struct todo {
     char **dirs;
-    size_t count, capacity;
+    size_t count;
 };
 
 static void todo_push(struct todo *todo, char *dir)
 {
-    if (todo->count == todo->capacity) {
-        todo->capacity = todo->capacity == 0 ? 64 : 2 * todo->capacity;
-        todo->dirs = must(reallocarray(todo->dirs, todo->capacity, sizeof(char *)));
-    }
+    todo->dirs = grow_one(todo->dirs, todo->count, sizeof(char *));
     todo->dirs[todo->count++] = dir;
 }
 

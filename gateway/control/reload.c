@@ -8,6 +8,7 @@
 #include "control/watch.h"
 #include "record/log.h"
 #include "srt/cleanup.h"
+#include "srt/grow.h"
 #include "srt/must.h"
 
 #include <assert.h>
@@ -508,7 +509,7 @@ struct path_list {
 
 static void add_path(struct path_list *list, char *path)
 {
-    list->items = must(reallocarray(list->items, list->count + 1, sizeof(*list->items)));
+    list->items = grow_one(list->items, list->count, sizeof(*list->items));
     list->items[list->count++] = must(path);
 }
 

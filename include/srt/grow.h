@@ -1,11 +1,11 @@
 /*
  * Arrays that grow by one, for readers that do not know the number of items beforehand.
  *
- * Ownership: the caller's, free(). Thread: any. Failure: running out of memory aborts, which is
- * right only while a configuration is read (a start-up path) and nowhere on the data path.
+ * Ownership: the caller's, free(). Thread: any. Failure: none; running out of memory ends the
+ * process (srt/must.h).
  */
-#ifndef CONFIG_GROW_H
-#define CONFIG_GROW_H
+#ifndef SRT_GROW_H
+#define SRT_GROW_H
 
 #include "srt/must.h"
 
