@@ -158,12 +158,12 @@ int connect_run(char *const *words)
         return EXIT_FAILED;
     }
     const char *host = words[0];
-    bool brackets = strchr(host, ':') != NULL && host[0] != '[';
-    char request[1024];
+    const bool brackets = strchr(host, ':') != NULL && host[0] != '[';
+    char place[300], request[1024];
+    snprintf(place, sizeof(place), "%s%s%s:%s", brackets ? "[" : "", host, brackets ? "]" : "",
+             words[1]);
     int len =
-        snprintf(request, sizeof(request), "CONNECT %s%s%s:%s HTTP/1.1\r\nHost: %s%s%s:%s\r\n\r\n",
-                 brackets ? "[" : "", host, brackets ? "]" : "", words[1], brackets ? "[" : "",
-                 host, brackets ? "]" : "", words[1]);
+        snprintf(request, sizeof(request), "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", place, place);
     static char answer[HEAD_MAX + 1];
     size_t have, head;
     if (!send_all(sock, request, (size_t)len) || (head = read_head(sock, answer, &have)) == 0) {

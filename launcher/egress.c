@@ -366,9 +366,7 @@ int egress_attach(struct egress *egress, const char *network_json,
 {
     memcpy(egress->listeners, listeners, count * sizeof(*listeners));
     egress->listener_count = count;
-    if (network_json != NULL) {
-        egress->network_json = must_copy(network_json);
-    }
+    egress->network_json = must_copy(network_json);
     if (egress->connection < 0) {
         egress->connection = connect_shared(egress->options.socket_path, err);
         if (egress->connection < 0)

@@ -113,25 +113,28 @@ static char *missing_hint(const struct hints_place *place, const char *path)
     return NULL;
 }
 
+typedef char *hint_of(const struct hints_place *place, const char *path);
+
+static char *first_hint(hint_of *const *rows, const struct hints_place *place, const char *path)
+{
+    char *hint = NULL;
+    for (; *rows != NULL && hint == NULL; rows++)
+        hint = (*rows)(place, path);
+    return hint;
+}
+
 static char *below_home_hint(const struct hints_place *place, const char *path)
 {
     if (place->home == NULL || place->home[0] != '/' || !path_within(path, place->home))
         return NULL;
-    char *(*const rows[])(const struct hints_place *,
-                          const char *) = {gitconfig_hint, programs_hint, cache_hint, home_hint};
-    char *hint = NULL;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && hint == NULL; i++)
-        hint = rows[i](place, path);
-    return hint;
+    static hint_of *const rows[] = {gitconfig_hint, programs_hint, cache_hint, home_hint, NULL};
+    return first_hint(rows, place, path);
 }
 
 char *hints_for_write(const struct hints_place *place, const char *path)
 {
-    char *(*const rows[])(const struct hints_place *, const char *) = {gitdir_hint, missing_hint,
-                                                                       cwd_hint, below_home_hint};
-    char *hint = NULL;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && hint == NULL; i++)
-        hint = rows[i](place, path);
+    static hint_of *const rows[] = {gitdir_hint, missing_hint, cwd_hint, below_home_hint, NULL};
+    char *hint = first_hint(rows, place, path);
     return hint != NULL ? hint
                         : must_format("write %s, or ask for its directory in filesystem.allowWrite",
                                       writable_places(place));

@@ -425,12 +425,57 @@ static int show_own_names(void)
                : -1;
 }
 
+/* One source for each step. */
+static int take_sources(const struct mounts_job *job, struct source *sources, struct srt_err *err)
+{
+    for (size_t i = 0; i < job->plan->count; i++) {
+        const struct fence_step *step = &job->plan->steps[i];
+        sources[i].tree = -1;
+        if ((step->act != FENCE_WRITABLE && step->act != FENCE_VISIBLE) || is_not_there(step))
+            continue;
+        if (take_source(step, &sources[i]) == 0)
+            continue;
+        sources[i].gone = may_go_without(job, step);
+        if (!sources[i].gone)
+            return step_failed(step, err);
+    }
+    return 0;
+}
+
+static bool hides_files(const struct fence_plan *plan)
+{
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan->steps[i].act == FENCE_HIDDEN && plan->steps[i].type != PATH_DIR)
+            return true;
+    return false;
+}
+
+static int carry_out_all(const struct mounts_job *job, const struct inside *inside,
+                         struct srt_err *err)
+{
+    const struct fence_plan *plan = job->plan;
+    autofree struct source *sources = must(calloc(plan->count + 1, sizeof(*sources)));
+    const bool blanks = hides_files(plan);
+    const int result = take_sources(job, sources, err);
+    if (result != 0)
+        return result;
+    if (blanks && put_up_blanks(err) != 0)
+        return -1;
+    for (size_t i = 0; i < plan->count; i++)
+        if (!sources[i].gone && !is_not_there(&plan->steps[i]) &&
+            carry_out(plan, i, &sources[i], inside) != 0 && !may_go_without(job, &plan->steps[i]))
+            return step_failed(&plan->steps[i], err);
+    if (blanks && umount2(blanks_dir, DETACH) != 0)
+        return srt_err_set(err, "the tmpfs for hidden files cannot be detached: %s",
+                           remedy_error(errno));
+    return 0;
+}
+
 int mounts_carry_out(void *context, const struct inside *inside, struct inside_gift *gift,
                      struct srt_err *err)
 {
     (void)gift;
     const struct mounts_job *job = context;
-    const struct fence_plan *plan = job->plan;
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
         files.rlim_cur = files.rlim_max;
@@ -446,30 +491,9 @@ int mounts_carry_out(void *context, const struct inside *inside, struct inside_g
         return -1;
     if (job->tmpdir != NULL && mkdir(job->tmpdir, 0700) != 0)
         return srt_err_set(err, "%s cannot be made: %s", job->tmpdir, remedy_error(errno));
-
-    autofree struct source *sources = must(calloc(plan->count + 1, sizeof(*sources)));
-    bool blanks = false;
-    for (size_t i = 0; i < plan->count; i++) {
-        const struct fence_step *step = &plan->steps[i];
-        sources[i].tree = -1;
-        blanks = blanks || (step->act == FENCE_HIDDEN && step->type != PATH_DIR);
-        if ((step->act != FENCE_WRITABLE && step->act != FENCE_VISIBLE) || is_not_there(step))
-            continue;
-        if (take_source(step, &sources[i]) == 0)
-            continue;
-        sources[i].gone = may_go_without(job, step);
-        if (!sources[i].gone)
-            return step_failed(step, err);
-    }
-    if (blanks && put_up_blanks(err) != 0)
-        return -1;
-    for (size_t i = 0; i < plan->count; i++)
-        if (!sources[i].gone && !is_not_there(&plan->steps[i]) &&
-            carry_out(plan, i, &sources[i], inside) != 0 && !may_go_without(job, &plan->steps[i]))
-            return step_failed(&plan->steps[i], err);
-    if (blanks && umount2(blanks_dir, DETACH) != 0)
-        return srt_err_set(err, "the tmpfs for hidden files cannot be detached: %s",
-                           remedy_error(errno));
+    const int result = carry_out_all(job, inside, err);
+    if (result != 0)
+        return result;
     if (job->own_names && show_own_names() != 0)
         return srt_err_set(err,
                            "/etc/resolv.conf and /etc/hosts of the sandbox cannot be shown: %s",

@@ -99,16 +99,14 @@ static const char *write_hint(const char *entry)
                "for " ALLOW_GIT_CONFIG;
     if (strcmp(entry, "protected: cannot be searched") == 0)
         return "nobody can tell which protected names are in there; make the directory readable, "
-               "or "
-               "its path shorter, before the sandbox is started";
+               "or its path shorter, before the sandbox is started";
     if (strcmp(entry, "protected: srt-launch itself") == 0 ||
         strcmp(entry, "protected: the gateway") == 0)
         return "the sandbox is made of it, whatever the settings say; ask the user to make the "
                "change";
     if (begins(entry, "protected: "))
         return "this name is protected, as something outside runs or obeys it; ask the user to "
-               "make "
-               "the change, or to turn its group off in launch.protect";
+               "make the change, or to turn its group off in launch.protect";
     if (begins(entry, "filesystem.denyRead"))
         return "what may not be read may not be written; write somewhere else";
     if (begins(entry, "filesystem.denyWrite"))

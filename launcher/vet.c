@@ -4,6 +4,7 @@
 #include "launcher/gitconfig_harmless.h"
 #include "launcher/gitplace.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -111,13 +112,11 @@ static bool is_good_link(const struct fence *fence, const char *link, const stru
         snprintf(why, VET_WHY_SIZE, "not the one line that git writes");
         return false;
     }
-    autofree char *text = strndup(path, len), *top = path_parent(link);
-    autofree char *absolute = text == NULL     ? NULL
-                              : text[0] == '/' ? strdup(text)
-                                               : path_join(top, text);
+    autofree char *text = must(strndup(path, len)), *top = path_parent(link);
+    autofree char *absolute = text[0] == '/' ? must_copy(text) : path_join(top, text);
     struct path_place place = {0};
     enum gitplace named = gitplace_of(path, len);
-    bool good = (named == GITPLACE_MODULE || named == GITPLACE_WORKTREE) && absolute != NULL &&
+    bool good = (named == GITPLACE_MODULE || named == GITPLACE_WORKTREE) &&
                 path_resolve(absolute, &place, NULL) == 0 && place.type != PATH_UNREADABLE &&
                 gitplace_of(place.path, strlen(place.path)) == named &&
                 is_guarded(fence, place.path);

@@ -1,6 +1,7 @@
 #include "launcher/warden/answers.h"
 #include "launcher/warden/judge.h"
 #include "srt/cleanup.h"
+#include "srt/must.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -89,9 +90,8 @@ int64_t answer_reading(struct call *call, int dir_fd, uint64_t address, uint64_t
         error = EACCES;
     /* The name that was cut off is still there in the copy. */
     rest = error == ENOENT ? asked + (rest - path) : "";
-    autofree char *whole = rest[0] == '\0' ? strdup(place) : path_join(place, rest);
-    if (whole != NULL)
-        judge_report(call, "read", whole, error,
-                     fence_view(call->ward->law->fence, whole).read_setting);
+    autofree char *whole = rest[0] == '\0' ? must_copy(place) : path_join(place, rest);
+    judge_report(call, "read", whole, error,
+                 fence_view(call->ward->law->fence, whole).read_setting);
     return ANSWER_RUN_IT;
 }
