@@ -5,6 +5,7 @@
 #include "dns/hosts.h"
 #include "dns/upstream.h"
 #include "dns/watched_file.h"
+#include "srt/queue.h"
 
 #include <assert.h>
 #include <ev.h>
@@ -498,10 +499,8 @@ void resolver_destroy(struct resolver *resolver)
     assert(!resolver->delivering);
     struct question *question, *next;
     TAILQ_INIT(&resolver->finished);
-    for (question = TAILQ_FIRST(&resolver->all); question != NULL; question = next) {
-        next = TAILQ_NEXT(question, all);
+    TAILQ_FOREACH_SAFE(question, &resolver->all, all, next)
         question_abandon(question);
-    }
     upstream_destroy(resolver->upstream); /* ends the asks, which frees the rest of the questions */
     assert(TAILQ_EMPTY(&resolver->all));
     ev_clear_pending(resolver->loop, &resolver->deliver);

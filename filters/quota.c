@@ -9,6 +9,7 @@
 #include "filters/builtin.h"
 #include "filters/secret_hash.h"
 #include "srt/must.h"
+#include "srt/queue.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -101,11 +102,9 @@ static void ledger_leave(struct ledger *ledger)
     if (!last)
         return;
     for (size_t i = 0; i < BUCKETS; i++) {
-        struct account *account = LIST_FIRST(&ledger->buckets[i]), *next;
-        for (; account != NULL; account = next) {
-            next = LIST_NEXT(account, link);
+        struct account *account, *next;
+        LIST_FOREACH_SAFE(account, &ledger->buckets[i], link, next)
             free(account);
-        }
     }
     pthread_mutex_destroy(&ledger->lock);
     free(ledger->name);
@@ -201,12 +200,10 @@ static void sweep(const struct quota *self, int64_t now_ms)
         return;
     ledger->swept_ms = now_ms;
     for (size_t i = 0; i < BUCKETS; i++) {
-        struct account *account = LIST_FIRST(&ledger->buckets[i]), *next;
-        for (; account != NULL; account = next) {
-            next = LIST_NEXT(account, link);
+        struct account *account, *next;
+        LIST_FOREACH_SAFE(account, &ledger->buckets[i], link, next)
             if (is_over(self, account, now_ms))
                 drop_account(ledger, account);
-        }
     }
 }
 

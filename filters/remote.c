@@ -15,6 +15,7 @@
 #include "filters/verdict_cache.h"
 #include "srt/cleanup.h"
 #include "srt/clock.h"
+#include "srt/queue.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -264,8 +265,7 @@ static void on_up(void *arg, const struct remote_hello *hello)
     /* Another process may think otherwise than the last one. */
     if (local->cache != NULL)
         verdict_cache_clear(local->cache);
-    for (question = TAILQ_FIRST(&local->queue.waiting); question != NULL; question = next) {
-        next = TAILQ_NEXT(question, order);
+    TAILQ_FOREACH_SAFE(question, &local->queue.waiting, order, next) {
         if ((hello->phases & REMOTE_REQUEST) == 0)
             settle(local, question, SRT_FILTER_PASS, NULL);
         else if (!narrow(local, question, hello->fields))

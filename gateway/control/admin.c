@@ -6,6 +6,7 @@
 #include "filters/guard.h"
 #include "srt/cleanup.h"
 #include "srt/must.h"
+#include "srt/queue.h"
 #include "wire/http_head.h"
 
 #include <errno.h>
@@ -373,9 +374,8 @@ static void put_events(struct admin_client *client, struct str lines, uint64_t m
 static void on_lines(void *arg, struct str lines, uint64_t missed)
 {
     struct admin *admin = arg;
-    struct admin_client *client = TAILQ_FIRST(&admin->clients), *next;
-    for (; client != NULL; client = next) {
-        next = TAILQ_NEXT(client, link);
+    struct admin_client *client, *next;
+    TAILQ_FOREACH_SAFE(client, &admin->clients, link, next) {
         if (client->state != CLIENT_STREAMING)
             continue;
         put_events(client, lines, missed);
@@ -390,9 +390,8 @@ bool admin_has_streams(const struct admin *admin)
 
 void admin_push(struct admin *admin, const char *event, struct str line)
 {
-    struct admin_client *client = TAILQ_FIRST(&admin->clients), *next;
-    for (; client != NULL; client = next) {
-        next = TAILQ_NEXT(client, link);
+    struct admin_client *client, *next;
+    TAILQ_FOREACH_SAFE(client, &admin->clients, link, next) {
         if (client->state != CLIENT_STREAMING)
             continue;
         if (client->out.len - client->out_sent > STREAM_MAX) {
@@ -546,17 +545,15 @@ void admin_pause(struct admin *admin, bool paused)
 /* Whoever follows the log follows it where it is written from now on. */
 void admin_retire(struct admin *admin)
 {
-    struct admin_client *client = TAILQ_FIRST(&admin->clients), *next;
+    struct admin_client *client, *next;
     admin_pause(admin, true);
     for (size_t i = 0; i < admin->door_count; i++) {
         listener_release(admin->doors[i].listener);
         admin->doors[i].listener = NULL;
     }
-    for (; client != NULL; client = next) {
-        next = TAILQ_NEXT(client, link);
+    TAILQ_FOREACH_SAFE(client, &admin->clients, link, next)
         if (client->state == CLIENT_STREAMING)
             free_client(client);
-    }
 }
 
 void admin_offer(const struct admin *admin, admin_offer_fn *offer, void *arg)
@@ -594,11 +591,9 @@ void admin_free(struct admin *admin)
     if (admin == NULL)
         return;
     struct ev_loop *loop = admin->gateway->loop;
-    struct admin_client *client = TAILQ_FIRST(&admin->clients), *next;
-    for (; client != NULL; client = next) {
-        next = TAILQ_NEXT(client, link);
+    struct admin_client *client, *next;
+    TAILQ_FOREACH_SAFE(client, &admin->clients, link, next)
         free_client(client);
-    }
     for (size_t i = 0; i < admin->door_count; i++) {
         apart_set(admin->gateway->apart, &admin->doors[i].acceptable, 0);
         listener_close(admin->doors[i].listener);

@@ -8,6 +8,7 @@
 #include "srt/cleanup.h"
 #include "srt/clock.h"
 #include "srt/must.h"
+#include "srt/queue.h"
 #include "transport/foreign.h"
 
 #include <errno.h>
@@ -452,13 +453,11 @@ void attach_free(struct attach_server *server)
     if (server == NULL)
         return;
     struct ev_loop *loop = server->gateway->loop;
-    for (launch = TAILQ_FIRST(&server->waiting); launch != NULL; launch = next) {
-        next = TAILQ_NEXT(launch, link);
+    TAILQ_FOREACH_SAFE(launch, &server->waiting, link, next) {
         launch_close(launch);
         launch_free(launch);
     }
-    for (launch = TAILQ_FIRST(&server->attached); launch != NULL; launch = next) {
-        next = TAILQ_NEXT(launch, link);
+    TAILQ_FOREACH_SAFE(launch, &server->attached, link, next) {
         launch_close(launch);
         if (!launch->moved && !launch->received)
             launch_record(launch, "detach", NULL);

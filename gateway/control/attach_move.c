@@ -8,6 +8,7 @@
 #include "record/log.h"
 #include "srt/cleanup.h"
 #include "srt/must.h"
+#include "srt/queue.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -113,14 +114,10 @@ void attach_thaw(struct attach_server *server)
     if (server->names_asked)
         workers_thaw_names(server->gateway->workers);
     server->names_asked = false;
-    for (launch = TAILQ_FIRST(&server->attached); launch != NULL; launch = next) {
-        next = TAILQ_NEXT(launch, link);
+    TAILQ_FOREACH_SAFE(launch, &server->attached, link, next)
         go_on(launch);
-    }
-    for (launch = TAILQ_FIRST(&server->waiting); launch != NULL; launch = next) {
-        next = TAILQ_NEXT(launch, link);
+    TAILQ_FOREACH_SAFE(launch, &server->waiting, link, next)
         go_on(launch);
-    }
     if (server->listener != NULL)
         apart_set(server->gateway->apart, &server->acceptable, EV_READ);
 }
@@ -400,8 +397,7 @@ static void pass_on_rest(struct launch *launch)
 void attach_retire(struct attach_server *server)
 {
     struct launch *launch, *next;
-    for (launch = TAILQ_FIRST(&server->waiting); launch != NULL; launch = next) {
-        next = TAILQ_NEXT(launch, link);
+    TAILQ_FOREACH_SAFE(launch, &server->waiting, link, next) {
         if (!is_to_move(launch))
             continue;
         launch->moved = true;
@@ -441,11 +437,9 @@ void attach_end(struct attach_server *server, const char *sandbox)
 void attach_end_all(struct attach_server *server)
 {
     struct launch *launch, *next;
-    for (launch = TAILQ_FIRST(&server->attached); launch != NULL; launch = next) {
-        next = TAILQ_NEXT(launch, link);
+    TAILQ_FOREACH_SAFE(launch, &server->attached, link, next)
         if (launch->state == LAUNCH_MOVED)
             launch_end(launch);
-    }
 }
 
 /* One at a time: the successor lets its launcher go on only when all have answered. */

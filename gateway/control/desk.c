@@ -7,6 +7,7 @@
 #include "control/inquiry.h"
 #include "filters/chain.h"
 #include "srt/must.h"
+#include "srt/queue.h"
 
 #include <assert.h>
 #include <ev.h>
@@ -186,9 +187,8 @@ static void drop_waiter(struct desk *desk, struct waiter *waiter)
 static size_t release(struct desk *desk, struct inquiry *inquiry, const char *text)
 {
     size_t count = 0;
-    struct waiter *waiter = TAILQ_FIRST(&inquiry->waiters), *next;
-    for (; waiter != NULL; waiter = next) {
-        next = TAILQ_NEXT(waiter, link);
+    struct waiter *waiter, *next;
+    TAILQ_FOREACH_SAFE(waiter, &inquiry->waiters, link, next) {
         waiter->missing &= ~inquiry->said;
         if (waiter->missing != 0)
             continue;
@@ -455,9 +455,8 @@ enum desk_result desk_grant(struct desk *desk, struct grant *grant, uint64_t for
     if (result != DESK_DONE)
         return result;
     size_t count = 0;
-    struct inquiry *inquiry = TAILQ_FIRST(&desk->inquiries), *next;
-    for (; inquiry != NULL; inquiry = next) {
-        next = TAILQ_NEXT(inquiry, link);
+    struct inquiry *inquiry, *next;
+    TAILQ_FOREACH_SAFE(inquiry, &desk->inquiries, link, next) {
         if (!concerns(grant, inquiry))
             continue;
         count += settle(desk, inquiry, !grant->refuses, CHAIN_ASKS_POLICY, grant->who);

@@ -5,6 +5,7 @@
 #include "session/errand.h"
 #include "session/session.h"
 #include "srt/must.h"
+#include "srt/queue.h"
 #include "transport/foreign.h"
 
 #include <assert.h>
@@ -246,9 +247,8 @@ static const struct config_listen *find_section(const struct gateway_config *con
 /* Without listeners it is its section that a door is known by. */
 static void use_sections(struct worker *worker)
 {
-    struct door *door = LIST_FIRST(&worker->doors), *next;
-    for (; door != NULL; door = next) {
-        next = LIST_NEXT(door, link);
+    struct door *door, *next;
+    LIST_FOREACH_SAFE(door, &worker->doors, link, next) {
         if (door->sandbox != NULL)
             continue;
         door->config = find_section(worker->tenure->snapshot->config, door->name);
@@ -261,12 +261,10 @@ static void use_sections(struct worker *worker)
 static void use_listeners(struct worker *worker, struct listener **listeners)
 {
     const size_t count = worker->tenure->snapshot->config->listen_count;
-    struct door *door = LIST_FIRST(&worker->doors), *next;
-    for (; door != NULL; door = next) {
-        next = LIST_NEXT(door, link);
+    struct door *door, *next;
+    LIST_FOREACH_SAFE(door, &worker->doors, link, next)
         if (door->sandbox == NULL && !is_listed(door->listener, listeners, count))
             door_close(door);
-    }
     for (size_t i = 0; i < count; i++) {
         if (listeners[i] == NULL)
             continue;
@@ -326,12 +324,10 @@ int worker_init(struct worker *worker, struct workers *team, unsigned index,
 void worker_cut(struct worker *worker, enum close_cause cause,
                 bool (*chosen)(const struct session *, const void *), const void *arg)
 {
-    struct session *session = LIST_FIRST(&worker->sessions), *next;
-    for (; session != NULL; session = next) {
-        next = LIST_NEXT(session, link);
+    struct session *session, *next;
+    LIST_FOREACH_SAFE(session, &worker->sessions, link, next)
         if (chosen == NULL || chosen(session, arg))
             session_cut(session, cause);
-    }
 }
 
 static void free_listeners(struct listener **listeners, size_t count)
@@ -433,12 +429,10 @@ void worker_commit(struct worker *worker)
     free(worker->prepared_listeners);
     worker->prepared_listeners = NULL;
 
-    struct session *session = LIST_FIRST(&worker->sessions), *next;
-    const bool recheck = worker->tenure->snapshot->config->reload_tunnels == RELOAD_RECHECK;
-    for (; recheck && session != NULL; session = next) {
-        next = LIST_NEXT(session, link);
-        session_recheck(session);
-    }
+    struct session *session, *next;
+    if (worker->tenure->snapshot->config->reload_tunnels == RELOAD_RECHECK)
+        LIST_FOREACH_SAFE(session, &worker->sessions, link, next)
+            session_recheck(session);
     worker_cut(worker, CLOSE_POLICY, is_idle_at_closed_door, NULL);
     name_service_leave(names_before);
     tenure_leave(before);

@@ -5,6 +5,7 @@
 #include "session/session.h"
 #include "session/team.h"
 #include "srt/must.h"
+#include "srt/queue.h"
 
 #include <stdlib.h>
 #include <sys/random.h>
@@ -129,12 +130,10 @@ static bool run_update(struct errand *errand)
     sandbox->narrowing = narrowing_create(sandbox->team, change->policy);
     change->policy = NULL;
     narrowing_leave(before);
-    struct session *session = LIST_FIRST(&errand->worker->sessions), *next;
-    for (; session != NULL; session = next) {
-        next = LIST_NEXT(session, link);
+    struct session *session, *next;
+    LIST_FOREACH_SAFE(session, &errand->worker->sessions, link, next)
         if (belongs_to(session, sandbox))
             session_recheck(session);
-    }
     return true;
 }
 

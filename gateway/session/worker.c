@@ -5,6 +5,7 @@
 #include "session/session.h"
 #include "session/team.h"
 #include "srt/must.h"
+#include "srt/queue.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -401,11 +402,9 @@ void workers_abort(struct workers *team)
 
 static void wake_idle(struct worker *worker)
 {
-    struct session *session = LIST_FIRST(&worker->sessions), *next;
-    for (; session != NULL; session = next) {
-        next = LIST_NEXT(session, link);
+    struct session *session, *next;
+    LIST_FOREACH_SAFE(session, &worker->sessions, link, next)
         session_drain(session);
-    }
 }
 
 static bool run_drain(struct errand *errand)

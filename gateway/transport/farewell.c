@@ -1,6 +1,7 @@
 #include "transport/farewell.h"
 
 #include "srt/must.h"
+#include "srt/queue.h"
 #include "transport/stream.h"
 
 #include <assert.h>
@@ -53,11 +54,9 @@ static void farewell_end(struct farewell *farewell)
 
 void farewells_end(struct farewells *farewells)
 {
-    struct farewell *farewell = LIST_FIRST(&farewells->list), *next;
-    for (; farewell != NULL; farewell = next) {
-        next = LIST_NEXT(farewell, link);
+    struct farewell *farewell, *next;
+    LIST_FOREACH_SAFE(farewell, &farewells->list, link, next)
         farewell_end(farewell);
-    }
     ev_timer_stop(farewells->loop, &farewells->look);
 }
 
