@@ -207,7 +207,7 @@ static char *member_path(const char *path, const char *key)
 
 char *node_copy(const json_t *string)
 {
-    return must(strdup(json_string_value(string)));
+    return must_copy(json_string_value(string));
 }
 
 void *member_field(void *object, size_t offset)
@@ -319,7 +319,7 @@ struct settings_text node_text(struct document *document, const json_t *string,
     struct place place = node_place(document, node);
     return (struct settings_text){
         .text = node_copy(string),
-        .setting = must(strdup(node->path)),
+        .setting = must_copy(node->path),
         .line = place.line,
         .column = place.column,
     };

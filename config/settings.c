@@ -103,7 +103,7 @@ static void read_reason(struct document *document, const struct node *node, cons
         return;
     network->reasons = grow_one(network->reasons, network->reason_count, sizeof(*network->reasons));
     network->reasons[network->reason_count++] =
-        (struct settings_reason){.pattern = must(strdup(key)), .reason = node_copy(node->json)};
+        (struct settings_reason){.pattern = must_copy(key), .reason = node_copy(node->json)};
 }
 
 static void read_reasons(struct document *document, const struct member *member,
@@ -323,7 +323,7 @@ static void read_ignored_command(struct document *document, const struct node *n
         grow_one(settings->ignore_violations, settings->ignore_violation_count,
                  sizeof(*settings->ignore_violations));
     settings->ignore_violations[settings->ignore_violation_count++] =
-        (struct settings_ignore){.command = must(strdup(key)), .texts = texts};
+        (struct settings_ignore){.command = must_copy(key), .texts = texts};
 }
 
 static void read_ignore_violations(struct document *document, const struct member *member,
@@ -510,7 +510,7 @@ struct settings *settings_read_text(const char *file_name, struct str text, stru
 {
     struct document document;
     struct settings *settings = settings_default();
-    settings->file = must(strdup(file_name));
+    settings->file = must_copy(file_name);
     if (document_open(&document, file_name, text, faults))
         node_read(&document, &(struct node){document.json, 0, ""}, settings_members, settings);
     if (document_close(&document))

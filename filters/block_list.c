@@ -174,7 +174,7 @@ static bool read_files(struct block_list *self, const struct srt_filter_host *ho
                        const struct srt_filter_key *keys, size_t key_count,
                        struct srt_filter_fault *fault)
 {
-    struct srt_filter_text *texts = builtin_allocate(key_count, sizeof(*texts));
+    struct srt_filter_text *texts = must_calloc(key_count, sizeof(*texts));
     bool good = true;
     size_t lines = 0, slots = 16, bytes = self->used;
     for (size_t i = 0; good && i < key_count; i++) {
@@ -228,7 +228,7 @@ static void *create(const struct srt_filter_host *host, const char *name,
                     struct srt_filter_fault *fault)
 {
     (void)name;
-    struct block_list *self = builtin_allocate(1, sizeof(*self));
+    struct block_list *self = must_calloc(1, sizeof(*self));
     self->below = true;
     self->used = 1;
     self->point = secret_hash_point();

@@ -100,8 +100,3 @@ bool builtin_next_word(struct str *list, struct str *word)
     *word = str_trim(*word);
     return true;
 }
-
-void *builtin_allocate(size_t count, size_t size)
-{
-    return must(calloc(count != 0 ? count : 1, size));
-}

@@ -59,7 +59,4 @@ static inline struct srt_filter_text builtin_text(struct str text)
     return (struct srt_filter_text){text.p, text.len};
 }
 
-/* Memory or the end: for start-up and reload. */
-void *builtin_allocate(size_t count, size_t size);
-
 #endif

@@ -2,6 +2,7 @@
 
 #include "filters/builtin.h"
 #include "filters/module.h"
+#include "srt/must.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -49,7 +50,7 @@ static struct srt_filter_key make_key(const char *key, const char *value, struct
 static struct srt_filter_key *copy_keys(const struct config_filter *config, size_t *count)
 {
     const char *socket = module_socket(config);
-    struct srt_filter_key *keys = builtin_allocate(config->key_count + 1, sizeof(*keys));
+    struct srt_filter_key *keys = must_calloc(config->key_count + 1, sizeof(*keys));
     *count = 0;
     if (socket != NULL)
         keys[(*count)++] = make_key("socket", socket, config->place);
@@ -110,7 +111,7 @@ static void create(struct filter_set *set, struct filter *filter, struct faults 
     size_t key_count;
     const struct srt_filter_key *culprit = NULL;
     filter->keys = copy_keys(config, &key_count);
-    filter->states = builtin_allocate(FILTER_WORKERS_MAX, sizeof(*filter->states));
+    filter->states = must_calloc(FILTER_WORKERS_MAX, sizeof(*filter->states));
     filter->instance = try_create(set, filter, key_count, faults, &culprit);
     if (culprit != NULL)
         find_other_faults(set, filter, key_count, culprit, faults);
@@ -119,12 +120,12 @@ static void create(struct filter_set *set, struct filter *filter, struct faults 
 struct filter_set *filter_set_create(struct gateway_config *config,
                                      const struct srt_filter_host *gateway, struct faults *faults)
 {
-    struct filter_set *set = builtin_allocate(1, sizeof(*set));
+    struct filter_set *set = must_calloc(1, sizeof(*set));
     set->host = *gateway;
     set->host.read_file = read_file;
     set->host.set_state = set_state;
     set->count = config->filter_count;
-    set->items = builtin_allocate(set->count, sizeof(*set->items));
+    set->items = must_calloc(set->count, sizeof(*set->items));
     set->reading = config;
     for (size_t i = 0; i < set->count; i++)
         set->items[i].config = &config->filters[i];
@@ -169,7 +170,7 @@ size_t filter_states(const struct filter *filter, struct filter_state out[FILTER
 
 void **filter_set_enter(const struct filter_set *set, unsigned worker, struct srt_err *err)
 {
-    void **locals = builtin_allocate(set->count, sizeof(*locals));
+    void **locals = must_calloc(set->count, sizeof(*locals));
     for (size_t i = 0; i < set->count; i++) {
         const struct filter *filter = &set->items[i];
         locals[i] = filter->module->enter != NULL ? filter->module->enter(filter->instance, worker)

@@ -21,11 +21,6 @@ const char *grant_scope_word(enum grant_scope scope)
     return words[scope];
 }
 
-static void free_text(const char *text)
-{
-    free((void *)(uintptr_t)text);
-}
-
 struct grant *grant_copy(const struct grant *grant)
 {
     struct grant *copy = must(malloc(sizeof(*copy)));
@@ -41,10 +36,10 @@ void grant_free(struct grant *grant)
 {
     if (grant == NULL)
         return;
-    free_text(grant->name);
-    free_text(grant->policy);
-    free_text(grant->target);
-    free_text(grant->who);
+    free_const(grant->name);
+    free_const(grant->policy);
+    free_const(grant->target);
+    free_const(grant->who);
     free(grant);
 }
 

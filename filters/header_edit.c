@@ -2,6 +2,7 @@
 #include "filters/builtin.h"
 #include "filters/field.h"
 #include "srt/grow.h"
+#include "srt/must.h"
 
 #include <stdlib.h>
 
@@ -64,7 +65,7 @@ static void *create(const struct srt_filter_host *host, const char *name,
                     struct srt_filter_fault *fault)
 {
     (void)name;
-    struct header_edit *self = builtin_allocate(1, sizeof(*self));
+    struct header_edit *self = must_calloc(1, sizeof(*self));
     self->host = host;
     const bool good = key_count > 0 ? builtin_take_keys(self, known_keys, keys, key_count, fault)
                                     : builtin_refuse(fault, NULL, "it has neither set nor remove");

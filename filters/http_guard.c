@@ -4,6 +4,7 @@
 #include "filters/field.h"
 #include "filters/path.h"
 #include "srt/grow.h"
+#include "srt/must.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -138,7 +139,7 @@ static void *create(const struct srt_filter_host *host, const char *name,
                     struct srt_filter_fault *fault)
 {
     (void)host, (void)name;
-    struct http_guard *self = builtin_allocate(1, sizeof(*self));
+    struct http_guard *self = must_calloc(1, sizeof(*self));
     const bool good = key_count > 0 ? builtin_take_keys(self, known_keys, keys, key_count, fault)
                                     : builtin_refuse(fault, NULL, "it asks for nothing");
     if (good)

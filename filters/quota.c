@@ -63,8 +63,8 @@ struct quota {
 
 static struct ledger *ledger_create(const char *name)
 {
-    struct ledger *ledger = builtin_allocate(1, sizeof(*ledger));
-    ledger->name = must(strdup(name));
+    struct ledger *ledger = must_calloc(1, sizeof(*ledger));
+    ledger->name = must_copy(name);
     ledger->point = secret_hash_point();
     pthread_mutex_init(&ledger->lock, NULL);
     LIST_INSERT_HEAD(&ledgers, ledger, link);
@@ -171,7 +171,7 @@ static void *create(const struct srt_filter_host *host, const char *name,
                     struct srt_filter_fault *fault)
 {
     (void)host;
-    struct quota *self = builtin_allocate(1, sizeof(*self));
+    struct quota *self = must_calloc(1, sizeof(*self));
     bool good = builtin_take_keys(self, known_keys, keys, key_count, fault);
     if (good && self->requests.per_ms == 0 && self->bytes.per_ms == 0)
         good = builtin_refuse(fault, NULL, "it has neither requests nor bytes");
@@ -228,7 +228,7 @@ static struct account *find_account(const struct quota *self, struct str subject
         sweep(self, now_ms);
     if (ledger->count >= ACCOUNTS_MAX)
         return NULL;
-    account = builtin_allocate(1, sizeof(*account) + subject.len);
+    account = must_calloc(1, sizeof(*account) + subject.len);
     account->len = subject.len;
     if (subject.len > 0)
         memcpy(account->subject, subject.p, subject.len);

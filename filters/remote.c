@@ -15,6 +15,7 @@
 #include "filters/verdict_cache.h"
 #include "srt/cleanup.h"
 #include "srt/clock.h"
+#include "srt/must.h"
 #include "srt/queue.h"
 
 #include <assert.h>
@@ -123,7 +124,7 @@ static void *create(const struct srt_filter_host *host, const char *name,
                     const struct srt_filter_key *keys, size_t key_count,
                     struct srt_filter_fault *fault)
 {
-    struct remote *self = builtin_allocate(1, sizeof(*self));
+    struct remote *self = must_calloc(1, sizeof(*self));
     *self = (struct remote){.host = host,
                             .name = name,
                             .concurrency = 128,
@@ -347,7 +348,7 @@ static void leave(void *arg)
 static void *enter(void *filter, unsigned worker)
 {
     const struct remote *self = filter;
-    struct local *local = builtin_allocate(1, sizeof(*local));
+    struct local *local = must_calloc(1, sizeof(*local));
     local->filter = self;
     local->worker = worker;
     local->retry_ms = RETRY_MS;

@@ -31,7 +31,7 @@ enum { PHASE_COUNT = sizeof(phase_words) / sizeof(phase_words[0]) };
 /* What is not UTF-8 is read as Latin-1, in which every byte is a character. */
 static json_t *latin1(struct srt_filter_text text)
 {
-    char *utf8 = builtin_allocate(text.len, 2);
+    char *utf8 = must_calloc(text.len, 2);
     size_t len = 0;
     for (size_t i = 0; i < text.len; i++) {
         const unsigned char byte = (unsigned char)text.p[i];

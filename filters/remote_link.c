@@ -229,7 +229,7 @@ struct remote_link *remote_link_create(const struct srt_filter_host *host, unsig
                                        const char *filter, const char *path,
                                        const struct remote_link_user *user)
 {
-    struct remote_link *link = builtin_allocate(1, sizeof(*link));
+    struct remote_link *link = must_calloc(1, sizeof(*link));
     *link = (struct remote_link){
         .host = host, .user = *user, .path = path, .filter = filter, .worker = worker, .fd = -1};
     link->watch = host->watch_begin(worker, on_event, link);

@@ -43,7 +43,7 @@ static struct asker *enter(struct remote_queue *queue, const struct srt_filter_r
         return *found;
     struct asker *asker = must(malloc(sizeof(*asker)));
     *asker = who;
-    char *name = builtin_allocate(who.name.len, 1);
+    char *name = must_calloc(who.name.len, 1);
     if (who.name.len > 0)
         memcpy(name, who.name.p, who.name.len);
     asker->name.p = name;
@@ -122,7 +122,7 @@ struct question *remote_queue_add(struct remote_queue *queue,
                                   const struct srt_filter_ticket *ticket, char *object,
                                   unsigned fields)
 {
-    struct question *question = builtin_allocate(1, sizeof(*question));
+    struct question *question = must_calloc(1, sizeof(*question));
     *question = (struct question){.asker = enter(queue, request),
                                   .id = ++queue->last_id,
                                   .ticket = *ticket,

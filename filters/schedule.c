@@ -2,6 +2,7 @@
 #include "config/value.h"
 #include "filters/builtin.h"
 #include "srt/grow.h"
+#include "srt/must.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -177,7 +178,7 @@ static void *create(const struct srt_filter_host *host, const char *name,
                     struct srt_filter_fault *fault)
 {
     (void)host, (void)name;
-    struct schedule *self = builtin_allocate(1, sizeof(*self));
+    struct schedule *self = must_calloc(1, sizeof(*self));
     bool good = builtin_take_keys(self, known_keys, keys, key_count, fault);
     if (good && self->days == 0 && self->hour_count + self->open.count + self->closed.count == 0)
         good = builtin_refuse(fault, NULL, "it has none of days, hours, dates and closed");

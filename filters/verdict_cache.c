@@ -28,12 +28,12 @@ struct verdict_cache {
 
 struct verdict_cache *verdict_cache_create(size_t entries_max)
 {
-    struct verdict_cache *cache = builtin_allocate(1, sizeof(*cache));
+    struct verdict_cache *cache = must_calloc(1, sizeof(*cache));
     size_t chains = 16;
     assert(entries_max > 0);
     while (chains < entries_max && chains < (size_t)1 << 20)
         chains *= 2;
-    cache->chains = builtin_allocate(chains, sizeof(*cache->chains));
+    cache->chains = must_calloc(chains, sizeof(*cache->chains));
     cache->mask = chains - 1;
     cache->entries_max = entries_max;
     cache->point = secret_hash_point();
@@ -109,11 +109,11 @@ void verdict_cache_put(struct verdict_cache *cache, struct str question, bool pa
         return;
     if (cache->count == cache->entries_max)
         drop(cache, TAILQ_FIRST(&cache->used));
-    entry = builtin_allocate(1, sizeof(*entry) + question.len);
+    entry = must_calloc(1, sizeof(*entry) + question.len);
     entry->hash = hash;
     entry->until_ms = until_ms;
     entry->pass = pass;
-    entry->reason = must(strdup(reason != NULL ? reason : ""));
+    entry->reason = must_copy(reason != NULL ? reason : "");
     entry->len = question.len;
     memcpy(entry->question, question.p, question.len);
     LIST_INSERT_HEAD(&cache->chains[secret_hash_place(hash, cache->mask)], entry, chain);

@@ -30,9 +30,11 @@ static void print_value(const json_t *value, int width)
         print_safe(json_string_value(value), width);
         return;
     }
-    const bool nothing = json_is_null(value) || value == NULL;
-    autofree char *text =
-        must(nothing ? strdup("-") : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT));
+    if (json_is_null(value) || value == NULL) {
+        print_safe("-", width);
+        return;
+    }
+    autofree char *text = must(json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT));
     print_safe(text, width);
 }
 

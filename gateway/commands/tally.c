@@ -14,14 +14,9 @@ struct tally {
     uint32_t slots[SLOTS]; /* index of a row + 1, 0: empty */
 };
 
-static void *allocate(size_t size)
-{
-    return must(calloc(1, size));
-}
-
 struct tally *tally_create(void)
 {
-    return allocate(sizeof(struct tally));
+    return must_calloc(1, sizeof(struct tally));
 }
 
 static void free_row(struct tally_row *row)
@@ -56,7 +51,7 @@ static uint32_t hash_of(struct str key)
 static struct tally_row *others(struct tally *tally)
 {
     if (tally->others == NULL)
-        tally->others = allocate(sizeof(struct tally_row));
+        tally->others = must_calloc(1, sizeof(struct tally_row));
     return tally->others;
 }
 
@@ -73,7 +68,7 @@ struct tally_row *tally_row(struct tally *tally, struct str key)
     }
     if (tally->count == TALLY_ROWS)
         return others(tally);
-    struct tally_row *row = allocate(sizeof(*row));
+    struct tally_row *row = must_calloc(1, sizeof(*row));
     row->key = must(strndup(key.p, key.len));
     tally->rows[tally->count] = row;
     tally->hashes[tally->count] = hash;

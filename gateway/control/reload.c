@@ -8,7 +8,6 @@
 #include "control/watch.h"
 #include "record/log.h"
 #include "srt/cleanup.h"
-#include "srt/grow.h"
 #include "srt/must.h"
 
 #include <assert.h>
@@ -502,32 +501,21 @@ const char *reload_last_error(const struct reloader *reloader)
 
 /* ---- what to watch ---- */
 
-struct path_list {
-    char **items;
-    size_t count;
-};
-
-static void add_path(struct path_list *list, char *path)
-{
-    list->items = grow_one(list->items, list->count, sizeof(*list->items));
-    list->items[list->count++] = must(path);
-}
-
 void reload_watch_files(struct gateway *gateway, const struct faults *faults)
 {
     const struct ini_doc *doc = &gateway->snapshot->config->doc;
-    struct path_list list = {0};
+    const size_t most = doc->file_count + doc->include_dir_count + faults->count;
+    const char **paths = must_calloc(most, sizeof(*paths));
+    size_t count = 0;
     for (size_t i = 0; i < doc->file_count; i++)
-        add_path(&list, strdup(doc->files[i].path));
+        paths[count++] = doc->files[i].path;
     for (size_t i = 0; i < doc->include_dir_count; i++)
-        add_path(&list, strdup(doc->include_dirs[i]));
+        paths[count++] = doc->include_dirs[i];
     /* A file that is at fault may be new to the configuration, and its repair must be noticed. */
     for (size_t i = 0; i < faults->count; i++)
         if (faults->items[i].file[0] != '\0' &&
             (i == 0 || strcmp(faults->items[i].file, faults->items[i - 1].file) != 0))
-            add_path(&list, strdup(faults->items[i].file));
-    watch_set(gateway->watch, (const char *const *)list.items, list.count);
-    for (size_t i = 0; i < list.count; i++)
-        free(list.items[i]);
-    free(list.items);
+            paths[count++] = faults->items[i].file;
+    watch_set(gateway->watch, paths, count);
+    free(paths);
 }

@@ -216,7 +216,7 @@ static enum exit_status open_audit(struct run *run)
         audit.numbering_fd = handover_take_numbering(gateway->handover);
     if (run->options.private_fd >= 0)
         audit.path = run->options.audit_log != NULL ? run->options.audit_log : "none";
-    gateway->audit_path = must(strdup(audit.path));
+    gateway->audit_path = must_copy(audit.path);
     gateway->audit = audit_open(&audit, &err);
     if (gateway->audit == NULL) {
         log_line("%s", err.text);

@@ -279,7 +279,7 @@ void watch_set(struct watch *watch, const char *const *paths, size_t count)
     struct watched *fresh = must(calloc(count + 1, sizeof(*fresh)));
     watch->reported = hash_start;
     for (size_t i = 0; i < count; i++) {
-        fresh[i].path = must(strdup(paths[i]));
+        fresh[i].path = must_copy(paths[i]);
         fresh[i].mark = mark_of(watch, paths[i], i);
         watch->reported = mix(watch->reported, fresh[i].mark);
     }

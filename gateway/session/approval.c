@@ -6,15 +6,11 @@
 #include "session/report.h"
 #include "session/session.h"
 #include "session/team.h"
+#include "srt/cleanup.h"
 #include "srt/must.h"
 
 #include <assert.h>
 #include <stdlib.h>
-
-static void free_text(const char *text)
-{
-    free((void *)(uintptr_t)text);
-}
 
 /* ---- what a request has been told ---- */
 
@@ -198,17 +194,17 @@ static void deliver_ask(struct mail *mail, void *owner)
     const struct ask *ask = &ask_mail->ask;
     if (team != NULL)
         team->asks->opened(team->asks->arg, ask);
-    free_text(ask->sandbox);
-    free_text(ask->client);
-    free_text(ask->listener);
-    free_text(ask->policy);
-    free_text(ask->rule);
-    free_text(ask->peer);
-    free_text(ask->method);
-    free_text(ask->path);
-    free_text(ask->request_id);
-    free_text(ask->host);
-    free_text(ask->target);
+    free_const(ask->sandbox);
+    free_const(ask->client);
+    free_const(ask->listener);
+    free_const(ask->policy);
+    free_const(ask->rule);
+    free_const(ask->peer);
+    free_const(ask->method);
+    free_const(ask->path);
+    free_const(ask->request_id);
+    free_const(ask->host);
+    free_const(ask->target);
     free(ask_mail);
 }
 

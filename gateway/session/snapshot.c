@@ -4,17 +4,13 @@
 #include "filters/filter_set.h"
 #include "filters/guard.h"
 #include "session/filtering.h"
+#include "srt/cleanup.h"
 #include "srt/must.h"
 
 #include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
-
-static void *allocate(size_t count, size_t size)
-{
-    return must(calloc(count != 0 ? count : 1, size));
-}
 
 struct place snapshot_place(const struct gateway_config *config, const char *section,
                             const char *name, const char *key, bool *written)
@@ -62,9 +58,9 @@ static void check_resolver(const struct gateway_config *config, struct faults *f
 
 static struct snapshot *snapshot_of(struct gateway_config *config)
 {
-    struct snapshot *snapshot = allocate(1, sizeof(*snapshot));
+    struct snapshot *snapshot = must_calloc(1, sizeof(*snapshot));
     snapshot->config = config;
-    snapshot->policies = allocate(config->policy_count, sizeof(struct policy *));
+    snapshot->policies = must_calloc(config->policy_count, sizeof(struct policy *));
     snapshot->loaded = (int64_t)time(NULL);
     atomic_init(&snapshot->users, 1);
     return snapshot;
@@ -114,9 +110,9 @@ struct guard_host *snapshot_make_host(const struct addr *own_addrs, size_t own_a
                                       const struct config_address *own_listeners,
                                       size_t own_listener_count)
 {
-    struct guard_host *host = allocate(1, sizeof(*host));
-    struct addr *addrs = allocate(own_addr_count, sizeof(*addrs));
-    struct config_address *listeners = allocate(own_listener_count, sizeof(*listeners));
+    struct guard_host *host = must_calloc(1, sizeof(*host));
+    struct addr *addrs = must_calloc(own_addr_count, sizeof(*addrs));
+    struct config_address *listeners = must_calloc(own_listener_count, sizeof(*listeners));
     if (own_addr_count > 0)
         memcpy(addrs, own_addrs, own_addr_count * sizeof(*addrs));
     if (own_listener_count > 0)
@@ -130,15 +126,15 @@ static void free_host(struct guard_host *host)
 {
     if (host == NULL)
         return;
-    free((void *)(uintptr_t)host->own_addrs);
-    free((void *)(uintptr_t)host->own_listeners);
+    free_const(host->own_addrs);
+    free_const(host->own_listeners);
     free(host);
 }
 
 struct snapshot *snapshot_with_host(struct snapshot *snapshot, struct guard_host *host)
 {
     struct snapshot *origin = snapshot->origin != NULL ? snapshot->origin : snapshot;
-    struct snapshot *copy = allocate(1, sizeof(*copy));
+    struct snapshot *copy = must_calloc(1, sizeof(*copy));
     copy->generation = snapshot->generation;
     copy->loaded = snapshot->loaded;
     copy->config = snapshot->config;

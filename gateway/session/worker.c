@@ -4,6 +4,7 @@
 #include "session/naming.h"
 #include "session/session.h"
 #include "session/team.h"
+#include "srt/cleanup.h"
 #include "srt/must.h"
 #include "srt/queue.h"
 
@@ -88,11 +89,6 @@ struct denial_mail {
     struct denial denial;    /* its texts are the mail's */
 };
 
-static void free_text(const char *text)
-{
-    free((void *)(uintptr_t)text);
-}
-
 static void deliver_denial(struct mail *mail, void *owner)
 {
     struct denial_mail *denial_mail = (struct denial_mail *)mail;
@@ -103,12 +99,12 @@ static void deliver_denial(struct mail *mail, void *owner)
         atomic_fetch_sub_explicit(&denial_mail->sandbox->denials_waiting, 1, memory_order_relaxed);
         team->on_denial(team->arg, denial);
     }
-    free_text(denial->host);
-    free_text(denial->rule);
-    free_text(denial->policy);
-    free_text(denial->message);
-    free_text(denial->next_step);
-    free_text(denial->request_id);
+    free_const(denial->host);
+    free_const(denial->rule);
+    free_const(denial->policy);
+    free_const(denial->message);
+    free_const(denial->next_step);
+    free_const(denial->request_id);
     free(denial_mail);
 }
 
@@ -501,12 +497,12 @@ void workers_await_end(struct workers *team, workers_done_fn *done, void *arg)
 static void free_tunnels(struct tunnel_info *list, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        free_text(list[i].sandbox);
-        free_text(list[i].client);
-        free_text(list[i].listener);
-        free_text(list[i].policy);
-        free_text(list[i].host);
-        free_text(list[i].addr);
+        free_const(list[i].sandbox);
+        free_const(list[i].client);
+        free_const(list[i].listener);
+        free_const(list[i].policy);
+        free_const(list[i].host);
+        free_const(list[i].addr);
     }
     free(list);
 }

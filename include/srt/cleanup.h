@@ -6,6 +6,7 @@
 #ifndef SRT_CLEANUP_H
 #define SRT_CLEANUP_H
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -25,6 +26,12 @@ static inline void cleanup_fclose_(FILE **file)
 {
     if (*file != NULL)
         fclose(*file);
+}
+
+/* Of an owner whose pointer to it is to const. */
+static inline void free_const(const void *owned)
+{
+    free((void *)(uintptr_t)owned);
 }
 
 #define autofree __attribute__((cleanup(cleanup_free_)))

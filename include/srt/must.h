@@ -37,6 +37,12 @@ static inline void *must(void *allocated)
     return allocated;
 }
 
+/* Zeroed; of a count of 0 something, too. */
+static inline void *must_calloc(size_t count, size_t size)
+{
+    return must(calloc(count != 0 ? count : 1, size));
+}
+
 /* What printf() would say. */
 __attribute__((format(printf, 1, 0))) static inline char *must_vformat(const char *format,
                                                                        va_list args)
