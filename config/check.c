@@ -132,16 +132,6 @@ static const void *index_find(const struct index *index, const char *name)
     return found != NULL ? *found : NULL;
 }
 
-static const char *index_nearest(const struct index *index, const char *name)
-{
-    const char **names = must(calloc(index->count + 1, sizeof(const char *)));
-    for (size_t i = 0; i < index->count; i++)
-        names[i] = *section_name(index->items[i]);
-    const char *nearest = nearest_word(name, names);
-    free(names);
-    return nearest;
-}
-
 static void check_duplicates(struct reader *reader, const char *section, const struct index *index)
 {
     for (size_t i = 1; i < index->count; i++) {
@@ -158,13 +148,13 @@ static void check_reference(struct reader *reader, const struct index *index,
 {
     if (index_find(index, reference->name) != NULL)
         return;
-    const char *nearest = index_nearest(index, reference->name);
-    if (nearest != NULL)
-        fault_at(reader, reference->place, "%s: there is no [%s %s]; did you mean `%s`?",
-                 reference->key, reference->section, reference->name, nearest);
-    else
-        fault_at(reader, reference->place, "%s: there is no [%s %s]", reference->key,
-                 reference->section, reference->name);
+    char hint[NEAREST_HINT_MAX];
+    const char **names = must_calloc(index->count + 1, sizeof(const char *));
+    for (size_t i = 0; i < index->count; i++)
+        names[i] = *section_name(index->items[i]);
+    fault_at(reader, reference->place, "%s: there is no [%s %s]%s", reference->key,
+             reference->section, reference->name, nearest_hint(hint, "`", reference->name, names));
+    free(names);
 }
 
 struct inheritance {

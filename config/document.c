@@ -261,13 +261,9 @@ static void unknown_key(struct document *document, const struct node *node, cons
         keys[count] = members[count].key;
     assert(count < sizeof(keys) / sizeof(keys[0]));
     keys[count] = NULL;
-    const char *nearest = nearest_word(key, keys);
-    const struct place place = key_place(document, node);
-    if (nearest != NULL)
-        faults_add(document->faults, FAULT_ERROR, place, "unknown key %s; did you mean %s?",
-                   node->path, nearest);
-    else
-        faults_add(document->faults, FAULT_ERROR, place, "unknown key %s", node->path);
+    char hint[NEAREST_HINT_MAX];
+    faults_add(document->faults, FAULT_ERROR, key_place(document, node), "unknown key %s%s",
+               node->path, nearest_hint(hint, "", key, keys));
 }
 
 struct object {

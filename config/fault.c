@@ -204,3 +204,14 @@ const char *nearest_word(const char *word, const char *const *candidates)
     }
     return nearest;
 }
+
+const char *nearest_hint(char out[NEAREST_HINT_MAX], const char *mark, const char *word,
+                         const char *const *candidates)
+{
+    _Static_assert(WORD_MAX + sizeof("; did you mean ``?") <= NEAREST_HINT_MAX, "room for both");
+    const char *nearest = nearest_word(word, candidates);
+    out[0] = '\0';
+    if (nearest != NULL)
+        snprintf(out, NEAREST_HINT_MAX, "; did you mean %s%s%s?", mark, nearest, mark);
+    return out;
+}

@@ -61,4 +61,10 @@ void faults_free(struct faults *faults);
  * `candidates` ends with NULL. For "did you mean". */
 const char *nearest_word(const char *word, const char *const *candidates);
 
+/* The same as the end of a message, with the candidate between two of `mark`: "; did you mean
+ * `X`?", or "" where none is near. Returns `out`. */
+enum { NEAREST_HINT_MAX = 96 };
+const char *nearest_hint(char out[NEAREST_HINT_MAX], const char *mark, const char *word,
+                         const char *const *candidates);
+
 #endif

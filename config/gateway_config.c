@@ -279,12 +279,9 @@ static void unknown_key(struct reader *reader, const struct ini_entry *entry)
         if (strcmp(options[i].section, entry->section) == 0)
             keys[count++] = options[i].key;
     keys[count] = NULL;
-    const char *nearest = nearest_word(entry->key, keys);
-    if (nearest != NULL)
-        fault_at(reader, entry->place, "unknown key `%s` in [%s]; did you mean `%s`?", entry->key,
-                 entry->section, nearest);
-    else
-        fault_at(reader, entry->place, "unknown key `%s` in [%s]", entry->key, entry->section);
+    char hint[NEAREST_HINT_MAX];
+    fault_at(reader, entry->place, "unknown key `%s` in [%s]%s", entry->key, entry->section,
+             nearest_hint(hint, "`", entry->key, keys));
 }
 
 static void add_filter_key(struct reader *reader, struct config_filter *filter,

@@ -52,9 +52,8 @@ static bool refuse_unknown(const struct builtin_key *known, const struct srt_fil
         words[count] = known[count].name;
     }
     memcpy(&words[count], common_keys, sizeof(common_keys));
-    const char *near = nearest_word(key->key, words);
-    return builtin_refuse(fault, key, "unknown key%s%s%s", near != NULL ? "; did you mean " : "",
-                          near != NULL ? near : "", near != NULL ? "?" : "");
+    char hint[NEAREST_HINT_MAX];
+    return builtin_refuse(fault, key, "unknown key%s", nearest_hint(hint, "", key->key, words));
 }
 
 bool builtin_take_keys(void *self, const struct builtin_key *known,

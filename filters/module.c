@@ -58,10 +58,9 @@ static const struct srt_filter_module *find_builtin(const char *word, struct srt
             return builtin_modules[count];
     }
     words[count] = NULL;
-    const char *near = nearest_word(word, words);
-    srt_err_set(err, "there is no built-in module '%s'%s%s%s", word,
-                near != NULL ? "; did you mean " : "", near != NULL ? near : "",
-                near != NULL ? "?" : "");
+    char hint[NEAREST_HINT_MAX];
+    srt_err_set(err, "there is no built-in module '%s'%s", word,
+                nearest_hint(hint, "", word, words));
     return NULL;
 }
 

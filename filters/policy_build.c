@@ -111,11 +111,10 @@ static void unknown_upstream(struct builder *builder, const struct gateway_confi
     autofree const char **names = must(calloc(all->upstream_count + 1, sizeof(*names)));
     for (size_t i = 0; i < all->upstream_count; i++)
         names[i] = all->upstreams[i].name;
-    const char *nearest = nearest_word(rule_extra(rule)->via, names);
-    faults_add(builder->faults, FAULT_ERROR, place,
-               "rule `%.200s`: there is no [upstream %s]%s%s%s", rule->text, rule_extra(rule)->via,
-               nearest != NULL ? "; did you mean `" : "", nearest != NULL ? nearest : "",
-               nearest != NULL ? "`?" : "");
+    char hint[NEAREST_HINT_MAX];
+    faults_add(builder->faults, FAULT_ERROR, place, "rule `%.200s`: there is no [upstream %s]%s",
+               rule->text, rule_extra(rule)->via,
+               nearest_hint(hint, "`", rule_extra(rule)->via, names));
 }
 
 /* Finds what a rule's via= names. to= is about addresses, and those are found upstream. */

@@ -499,14 +499,12 @@ static bool has_seen(const struct parser *parser, const char *word)
 static bool unknown_attribute(struct parser *parser, struct str name)
 {
     const char *words[ATTRIBUTES + 1] = {NULL};
-    char text[32];
+    char text[32], hint[NEAREST_HINT_MAX];
     for (unsigned i = 0; i < ATTRIBUTES; i++)
         words[i] = attributes[i].word;
     snprintf(text, sizeof(text), "%.*s", STR_ARG(name));
-    const char *near = nearest_word(text, words);
-    return fault(parser, "unknown attribute `%.*s`%s%s%s", STR_ARG(name),
-                 near != NULL ? "; did you mean `" : "", near != NULL ? near : "",
-                 near != NULL ? "`?" : "");
+    return fault(parser, "unknown attribute `%.*s`%s", STR_ARG(name),
+                 nearest_hint(hint, "`", text, words));
 }
 
 /* reason="TEXT" is the one value that may hold spaces, so it is cut before words are. */

@@ -59,11 +59,9 @@ static int unknown_command(const char *word)
     const char *names[COMMAND_COUNT + 1] = {NULL};
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         names[i] = commands[i].name;
-    const char *near = nearest_word(word, names);
-    fprintf(stderr, "srt-gateway: there is no command '%s'", word);
-    if (near != NULL)
-        fprintf(stderr, "; did you mean '%s'?", near);
-    fputc('\n', stderr);
+    char hint[NEAREST_HINT_MAX];
+    fprintf(stderr, "srt-gateway: there is no command '%s'%s\n", word,
+            nearest_hint(hint, "'", word, names));
     return EXIT_USAGE;
 }
 
