@@ -131,8 +131,8 @@ class Publish(Launch):
         self.assertEqual(os.listdir(self.work), [])
 
 
-class Programs(Launch):
-    """With a gateway of ours: what real programs make of the way out."""
+class Served(Launch):
+    """With a gateway of ours, and a server."""
 
     def setUp(self):
         super().setUp()
@@ -141,7 +141,15 @@ class Programs(Launch):
         self.server, self.seen = served(HELLO)
         self.addCleanup(self.server.close)
         self.port = self.server.getsockname()[1]
-        self.network["allowedDomains"] = [f"127.0.0.1:{self.port}"]
+        self.target = f"127.0.0.1:{self.port}"
+
+
+class Programs(Served):
+    """What real programs make of the way out."""
+
+    def setUp(self):
+        super().setUp()
+        self.network["allowedDomains"] = [self.target]
 
     def run_out(self, *command, options=(), **args):
         return self.run_plain("-s", self.settings(), *options, "--", *command, **args)
@@ -339,16 +347,8 @@ for line in sys.stdin:
 """
 
 
-class Live(Launch):
+class Live(Served):
     """The whole of it: srt-launch, a private gateway of ours, a program inside, and a policy that changes."""
-
-    def setUp(self):
-        super().setUp()
-        if not hasattr(self, "gateway"):
-            self.skipTest("no gateway was built")
-        self.server, self.seen = served(HELLO)
-        self.addCleanup(self.server.close)
-        self.target = f"127.0.0.1:{self.server.getsockname()[1]}"
 
     def live(self, *options, **args):
         self.process = self.start("-s", self.settings(), *options, "/usr/bin/env", "python3", "-c", INSIDE, self.target,

@@ -13,6 +13,7 @@ from lab import main
 from lab.gateway import environment
 from lab.launch import LaunchCase, binary
 from lab.origin import reply
+from lab.seccomp import under_filter
 from test_launch import Launch
 
 # What the scripts inside share. Nobody in them looks at a variable that names a proxy.
@@ -732,20 +733,11 @@ class Machines(Launch):
     """Where the kernel lacks something, which a system call filter plays."""
 
     # The first argument is the call's second and third, as they have to be for it to fail with the error.
-    REFUSE = r"""
-import ctypes, os, struct, sys
-def op(code, yes, no, value): return struct.pack("HBBI", code, yes, no, value)
-load, equal, give = 0x20, 0x15, 0x06
-place, value, error = (int(word) for word in sys.argv[1].split(","))
-number = {"x86_64": 41, "aarch64": 198}[os.uname().machine]
-code = [op(load, 0, 0, 0), op(equal, 0, 2, number), op(load, 0, 0, place), op(equal, 1, 0, value), op(give, 0, 0, 0x7fff0000), op(give, 0, 0, 0x50000 | error)]
-class Program(ctypes.Structure): _fields_ = [("count", ctypes.c_ushort), ("code", ctypes.c_void_p)]
-buffer = ctypes.create_string_buffer(b"".join(code))
-libc = ctypes.CDLL(None)
-libc.prctl(38, 1, 0, 0, 0)
-assert libc.prctl(22, 2, ctypes.byref(Program(len(code), ctypes.addressof(buffer)))) == 0
-os.execv(sys.argv[2], sys.argv[2:])
-"""
+    REFUSE = under_filter(r"""
+place, value, number = (int(word) for word in sys.argv[1].split(","))
+sock = {"x86_64": 41, "aarch64": 198}[os.uname().machine]
+code = [op(load, 0, 0, 0), op(equal, 0, 2, sock), op(load, 0, 0, place), op(equal, 1, 0, value), allow, error(number)]
+""")
     NO_IPV6 = f"16,{socket.AF_INET6},97"
     NO_NETFILTER = "32,12,93"
 
