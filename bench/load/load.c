@@ -78,17 +78,25 @@ static void client_write(struct client *c, const char *data, size_t len)
     epoll_set(ep, EPOLL_CTL_MOD, c->fd, EPOLLIN, c);
 }
 
-/* One round trip is over, and the tunnel goes on. */
-static void client_trip(struct client *c)
+/* A unit is over, and the connection begins another one, unless there have been enough. */
+static bool client_goes_on(struct client *c)
 {
     unit_end(c, true);
     if (begun >= wanted) {
         close(c->fd);
-        return;
+        return false;
     }
     begun++;
     c->started = seconds_now();
-    c->got = 0;
+    c->got = c->matched = 0;
+    return true;
+}
+
+/* One round trip is over. */
+static void client_trip(struct client *c)
+{
+    if (!client_goes_on(c))
+        return;
     memset(scratch, 'y', 64);
     if (write(c->fd, scratch, 64) != 64)
         errx(70, "a short write");
@@ -132,15 +140,9 @@ static void client_use(struct client *c)
 /* A whole response on a kept-alive connection: count it and ask again. */
 static void client_again(struct client *c)
 {
-    unit_end(c, true);
-    if (begun >= wanted) {
-        close(c->fd);
+    if (!client_goes_on(c))
         return;
-    }
-    begun++;
-    c->started = seconds_now();
     c->step = HEAD;
-    c->got = c->matched = 0;
     client_write(c, head, head_len);
 }
 

@@ -188,6 +188,17 @@ static void pair_arm(struct pair *p)
     }
 }
 
+static bool pair_connected(struct pair *p)
+{
+    p->tunnel = true;
+    if (p->head_len != 0 && write(p->side[0].fd, ok, sizeof(ok) - 1) != (ssize_t)sizeof(ok) - 1)
+        return false;
+    if (!pair_move(p, 0))
+        return false;
+    pair_arm(p);
+    return true;
+}
+
 static void pair_event(struct side *s, uint32_t events)
 {
     struct pair *p = s->pair;
@@ -197,17 +208,8 @@ static void pair_event(struct side *s, uint32_t events)
     } else if (!p->dialled) {
         alive = pair_read_head(p);
     } else if (!p->tunnel) {
-        if (s != &p->side[1] || (events & (EPOLLERR | EPOLLHUP)) != 0)
-            alive = s != &p->side[1] ? (events & (EPOLLERR | EPOLLHUP)) == 0 : false;
-        else {
-            p->tunnel = true;
-            if (p->head_len != 0)
-                alive = write(p->side[0].fd, ok, sizeof(ok) - 1) == (ssize_t)sizeof(ok) - 1;
-            if (alive)
-                alive = pair_move(p, 0);
-            if (alive)
-                pair_arm(p);
-        }
+        const bool failed = (events & (EPOLLERR | EPOLLHUP)) != 0;
+        alive = s == &p->side[0] || failed ? !failed : pair_connected(p);
     } else {
         alive = pair_move(p, 0) && pair_move(p, 1);
         if (alive)
@@ -271,10 +273,10 @@ int main(int argc, char **argv)
                 err(71, "calloc");
             p->side[0] = (struct side){.pair = p, .fd = fd};
             p->side[1] = (struct side){.pair = p, .fd = -1};
-            if (raw.len != 0 ? !pair_dial(p, &raw) : false)
-                pair_close(p);
-            else if (raw.len == 0)
+            if (raw.len == 0)
                 side_arm(&p->side[0], EPOLLIN);
+            else if (!pair_dial(p, &raw))
+                pair_close(p);
         }
     }
 }
