@@ -6,6 +6,7 @@
 #include "control/granting.h"
 #include "control/inquiry.h"
 #include "filters/chain.h"
+#include "record/ulid.h"
 #include "srt/must.h"
 #include "srt/queue.h"
 
@@ -163,7 +164,7 @@ static struct inquiry *open_inquiry(struct desk *desk, const struct ask *ask)
 {
     struct inquiry *inquiry = inquiry_create(ask);
     while (find_in(&desk->by_id, inquiry, compare_ids) != NULL)
-        inquiry_next_id(inquiry);
+        ulid_next(inquiry->id);
     TAILQ_INSERT_TAIL(&desk->inquiries, inquiry, link);
     add_to(&desk->by_key, inquiry, compare_inquiries);
     add_to(&desk->by_id, inquiry, compare_ids);

@@ -2,6 +2,7 @@
 
 #include "control/attach.h"
 #include "control/deed.h"
+#include "record/ulid.h"
 #include "srt/cleanup.h"
 #include "srt/must.h"
 
@@ -23,17 +24,11 @@ int64_t granting_until(const struct granting *granting, uint64_t for_ms)
 
 static void make_id(struct granting *granting, char out[GRANT_ID_LEN + 1])
 {
-    static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-    enum { TIME_DIGITS = 10 };
-    uint8_t random[GRANT_ID_LEN];
-    uint64_t ms = (uint64_t)now_ms(granting);
-    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+    _Static_assert((int)GRANT_ID_LEN == (int)ULID_LEN, "a grant's id is a ULID");
+    uint8_t chance[ULID_CHANCE];
+    if (getrandom(chance, sizeof(chance), 0) != (ssize_t)sizeof(chance))
         abort();
-    for (int i = TIME_DIGITS - 1; i >= 0; i--, ms >>= 5)
-        out[i] = digits[ms & 31];
-    for (int i = TIME_DIGITS; i < GRANT_ID_LEN; i++)
-        out[i] = digits[random[i] & 31];
-    out[GRANT_ID_LEN] = '\0';
+    ulid_make(out, now_ms(granting), chance);
 }
 
 struct counting {

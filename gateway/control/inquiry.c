@@ -59,17 +59,6 @@ struct inquiry *inquiry_create(const struct ask *ask)
     return inquiry;
 }
 
-void inquiry_next_id(struct inquiry *inquiry)
-{
-    static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-    for (size_t i = strlen(inquiry->id); i-- > 0;) {
-        const char *digit = strchr(digits, inquiry->id[i]);
-        inquiry->id[i] = digit != NULL && digit[1] != '\0' ? digit[1] : digits[0];
-        if (inquiry->id[i] != digits[0])
-            return;
-    }
-}
-
 void inquiry_free(struct inquiry *inquiry)
 {
     free(inquiry->key);

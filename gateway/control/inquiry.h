@@ -53,9 +53,6 @@ char *inquiry_key(const struct ask *ask);
 struct inquiry *inquiry_create(const struct ask *ask);
 void inquiry_free(struct inquiry *inquiry);
 
-/* Takes the id that follows its own. */
-void inquiry_next_id(struct inquiry *inquiry);
-
 /* Whose word somebody still waits for: CHAIN_ASKS_... */
 unsigned inquiry_missing(const struct inquiry *inquiry);
 

@@ -2,6 +2,7 @@
 
 #include "dns/resolver.h"
 #include "filters/filter_set.h"
+#include "record/ulid.h"
 #include "session/errand.h"
 #include "session/session.h"
 #include "srt/must.h"
@@ -114,9 +115,8 @@ static void on_burial(struct ev_loop *loop, ev_timer *timer, int revents)
 
 void worker_make_id(struct worker *worker, char out[REQUEST_ID_LEN + 1])
 {
-    static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-    enum { TIME_DIGITS = 10, CHANCE_DIGITS = REQUEST_ID_LEN - TIME_DIGITS };
-    if (worker->random_left < CHANCE_DIGITS) {
+    _Static_assert((int)REQUEST_ID_LEN == (int)ULID_LEN, "a request's id is a ULID");
+    if (worker->random_left < ULID_CHANCE) {
         /* 256 bytes and less are never cut short (getrandom(2)); so the pool is filled in halves.
          */
         for (size_t at = 0; at < sizeof(worker->random); at += 256)
@@ -124,12 +124,8 @@ void worker_make_id(struct worker *worker, char out[REQUEST_ID_LEN + 1])
                 abort();
         worker->random_left = sizeof(worker->random);
     }
-    uint64_t ms = (uint64_t)(ev_now(worker->loop) * 1000.);
-    for (int i = TIME_DIGITS - 1; i >= 0; i--, ms >>= 5)
-        out[i] = digits[ms & 31];
-    for (int i = TIME_DIGITS; i < REQUEST_ID_LEN; i++)
-        out[i] = digits[worker->random[--worker->random_left] & 31];
-    out[REQUEST_ID_LEN] = '\0';
+    worker->random_left -= ULID_CHANCE;
+    ulid_make(out, (int64_t)(ev_now(worker->loop) * 1000.), worker->random + worker->random_left);
 }
 
 /* ---- records that are waited for ---- */
