@@ -25,6 +25,12 @@ enum {
     CHAIN_ASKS_SETTINGS = 2, /* the sandbox's own settings ask (srt-launch --ask) */
 };
 
+/* Whose yes a launcher's stands for; `for_policy`: the policy hears launchers. */
+static inline unsigned chain_launcher_voice(bool for_policy)
+{
+    return CHAIN_ASKS_SETTINGS | (for_policy ? (unsigned)CHAIN_ASKS_POLICY : 0u);
+}
+
 /* The whole decision as it stands: what the record and the refusal's body say. */
 struct decision {
     struct ruling ruling;   /* that decided (the denying one, else the policy's allow) */

@@ -216,7 +216,7 @@ static bool can_be_answered(const struct desk *desk, const struct ask *ask)
 {
     unsigned voices = desk->gateway->snapshot->config->admin_count > 0 ? CHAIN_ASKS_POLICY : 0u;
     if (ask->owner != NULL && attach_asks(ask->owner))
-        voices |= CHAIN_ASKS_SETTINGS | (ask->hears_launcher ? CHAIN_ASKS_POLICY : 0u);
+        voices |= chain_launcher_voice(ask->hears_launcher);
     return (ask->missing & ~voices) == 0;
 }
 
@@ -242,10 +242,8 @@ static unsigned hear_grants(const struct desk *desk, const struct ask *ask, bool
             if (grant == NULL)
                 continue;
             *refused |= grant->refuses;
-            missing &= by == GRANT_BY_OPERATOR
-                           ? ~(unsigned)CHAIN_ASKS_POLICY
-                           : ~(CHAIN_ASKS_SETTINGS |
-                               (ask->hears_launcher ? (unsigned)CHAIN_ASKS_POLICY : 0u));
+            missing &= ~(by == GRANT_BY_OPERATOR ? (unsigned)CHAIN_ASKS_POLICY
+                                                 : chain_launcher_voice(ask->hears_launcher));
         }
     return missing;
 }
@@ -350,9 +348,8 @@ static size_t settle(struct desk *desk, struct inquiry *inquiry, bool approves, 
 /* What this one's yes is worth there. */
 static unsigned voice_in(const struct inquiry *inquiry, const void *owner)
 {
-    if (owner == NULL)
-        return CHAIN_ASKS_POLICY;
-    return CHAIN_ASKS_SETTINGS | (inquiry->hears_launcher ? CHAIN_ASKS_POLICY : 0u);
+    return owner == NULL ? (unsigned)CHAIN_ASKS_POLICY
+                         : chain_launcher_voice(inquiry->hears_launcher);
 }
 
 static enum desk_result check(const struct inquiry *inquiry, const struct desk_answer *answer)

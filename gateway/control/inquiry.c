@@ -127,7 +127,7 @@ void inquiry_put(const struct inquiry *inquiry, struct json *json)
 /* Its launcher may answer, and does so with what is `missing`. */
 static bool launcher_helps(const struct inquiry *inquiry, unsigned missing)
 {
-    const unsigned voice = CHAIN_ASKS_SETTINGS | (inquiry->hears_launcher ? CHAIN_ASKS_POLICY : 0u);
+    const unsigned voice = chain_launcher_voice(inquiry->hears_launcher);
     return inquiry->owner != NULL && attach_asks(inquiry->owner) && (missing & voice) != 0;
 }
 

@@ -66,9 +66,7 @@ static unsigned voice_of(const struct session *session, enum grant_by by)
     const struct policy *policy = session->identity.policy;
     if (by == GRANT_BY_OPERATOR)
         return CHAIN_ASKS_POLICY;
-    return policy != NULL && policy_hears_launchers(policy)
-               ? CHAIN_ASKS_SETTINGS | CHAIN_ASKS_POLICY
-               : CHAIN_ASKS_SETTINGS;
+    return chain_launcher_voice(policy != NULL && policy_hears_launchers(policy));
 }
 
 static const char *scope_name(const struct session *session, enum grant_scope scope)
