@@ -172,6 +172,12 @@ void admin_answer(struct admin_client *client, int status, const char *type, str
     (void)flush(client);
 }
 
+void admin_answer_json(struct admin_client *client, int status, struct json *body)
+{
+    json_newline(body);
+    admin_answer(client, status, "application/json", body);
+}
+
 void admin_refuse(struct admin_client *client, int status, const char *format, ...)
 {
     va_list args;
@@ -182,8 +188,7 @@ void admin_refuse(struct admin_client *client, int status, const char *format, .
     json_object_open(&body, NULL);
     json_text(&body, "error", (struct str){text, strlen(text)});
     json_object_close(&body);
-    json_newline(&body);
-    admin_answer(client, status, "application/json", &body);
+    admin_answer_json(client, status, &body);
 }
 
 const char *admin_peer(const struct admin_client *client)

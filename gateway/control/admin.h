@@ -59,6 +59,8 @@ extern const size_t admin_route_count;
 
 /* Takes the storage of `body` over. The client may be gone when it returns. */
 void admin_answer(struct admin_client *client, int status, const char *type, struct json *body);
+/* The same of a value, as application/json. */
+void admin_answer_json(struct admin_client *client, int status, struct json *body);
 /* {"error": "..."} */
 __attribute__((format(printf, 3, 4))) void admin_refuse(struct admin_client *client, int status,
                                                         const char *format, ...);

@@ -12,14 +12,6 @@
 
 enum { LONGEST_MS = INT32_MAX }; /* some 24 days; what is to stay longer is a rule */
 
-static const char json_type[] = "application/json";
-
-static void answer_json(struct admin_client *client, struct json *body)
-{
-    json_newline(body);
-    admin_answer(client, 200, json_type, body);
-}
-
 /* ---- queries ---- */
 
 enum query_key {
@@ -110,7 +102,7 @@ void get_pending(const struct admin_request *request)
     json_array_open(&body, NULL);
     desk_write_pending(request->gateway->desk, &body);
     json_array_close(&body);
-    answer_json(request->client, &body);
+    admin_answer_json(request->client, 200, &body);
 }
 
 void get_grants(const struct admin_request *request)
@@ -119,7 +111,7 @@ void get_grants(const struct admin_request *request)
     json_array_open(&body, NULL);
     granting_write(desk_granting(request->gateway->desk), &body);
     json_array_close(&body);
-    answer_json(request->client, &body);
+    admin_answer_json(request->client, 200, &body);
 }
 
 /* ---- answers ---- */
@@ -139,7 +131,7 @@ static void finish(const struct admin_request *request, enum desk_result result,
         return;
     }
     json_object_close(body);
-    answer_json(request->client, body);
+    admin_answer_json(request->client, 200, body);
 }
 
 static void answer(const struct admin_request *request, bool approves)
@@ -290,5 +282,5 @@ void post_revoke(const struct admin_request *request)
     json_object_open(&body, NULL);
     json_text(&body, "revoked", request->id);
     json_object_close(&body);
-    answer_json(request->client, &body);
+    admin_answer_json(request->client, 200, &body);
 }

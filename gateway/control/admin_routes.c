@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-static const char json_type[] = "application/json";
 static const char text_type[] = "text/plain; charset=utf-8";
 
 /* ---- small answers ---- */
@@ -26,12 +25,6 @@ static void answer_text(struct admin_client *client, int status, const char *tex
     struct json body = {0};
     json_append(&body, str_of(text));
     admin_answer(client, status, text_type, &body);
-}
-
-static void answer_json(struct admin_client *client, int status, struct json *body)
-{
-    json_newline(body);
-    admin_answer(client, status, json_type, body);
 }
 
 static void get_healthz(const struct admin_request *request)
@@ -51,7 +44,7 @@ static void get_version(const struct admin_request *request)
     json_object_open(&body, NULL);
     json_text(&body, "version", STR(SRT_VERSION));
     json_object_close(&body);
-    answer_json(request->client, 200, &body);
+    admin_answer_json(request->client, 200, &body);
 }
 
 /* ---- what is in force ---- */
@@ -155,7 +148,7 @@ static void get_status(const struct admin_request *request)
     put_listeners(gateway, &body);
     put_filters(snapshot->filters, &body);
     json_object_close(&body);
-    answer_json(request->client, 200, &body);
+    admin_answer_json(request->client, 200, &body);
 }
 
 /* ---- tunnels ---- */
@@ -166,7 +159,7 @@ static void on_tunnels(void *arg, struct str elements)
     json_append(&body, STR("["));
     json_append(&body, elements);
     json_append(&body, STR("]"));
-    answer_json(arg, 200, &body);
+    admin_answer_json(arg, 200, &body);
 }
 
 static void get_tunnels(const struct admin_request *request)
@@ -194,7 +187,7 @@ static void on_cut(void *arg, const char *id, bool found)
         json_object_open(&body, NULL);
         json_text(&body, "cut", str_of(id));
         json_object_close(&body);
-        answer_json(client, 200, &body);
+        admin_answer_json(client, 200, &body);
     } else {
         admin_refuse(client, 404, "there is no tunnel %s", id);
     }
@@ -226,7 +219,7 @@ static void get_decisions(const struct admin_request *request)
     json_array_open(&body, NULL);
     admin_write_decisions(request->client, last, &body);
     json_array_close(&body);
-    answer_json(request->client, 200, &body);
+    admin_answer_json(request->client, 200, &body);
 }
 
 static void get_events(const struct admin_request *request)
@@ -243,7 +236,7 @@ static void on_reloaded(void *arg, const struct reload_result *result)
     json_object_open(&body, NULL);
     reload_write_result(result, &body);
     json_object_close(&body);
-    answer_json(arg, result->status == RELOAD_FAILED ? 422 : 200, &body);
+    admin_answer_json(arg, result->status == RELOAD_FAILED ? 422 : 200, &body);
 }
 
 static void post_reload(const struct admin_request *request)
@@ -262,7 +255,7 @@ static void post_drain(const struct admin_request *request)
     json_object_open(&body, NULL);
     json_bool(&body, "draining", true);
     json_object_close(&body);
-    answer_json(request->client, 200, &body);
+    admin_answer_json(request->client, 200, &body);
 }
 
 /* ---- metrics ---- */

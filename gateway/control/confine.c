@@ -1,20 +1,10 @@
 #include "control/confine.h"
 
+#include "srt/sanitized.h"
+
 #include <errno.h>
 #include <seccomp.h>
 #include <string.h>
-
-/* LeakSanitizer stops the process with ptrace at its end. */
-#if defined(__SANITIZE_ADDRESS__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
 
 /* By name, since not every architecture has each. */
 static const char *const refused[] = {
@@ -93,8 +83,9 @@ static const char *const refused[] = {
 
 static int add_rules(scmp_filter_ctx filter)
 {
+    /* LeakSanitizer stops the process with ptrace at its end. */
     int failed =
-        SANITIZED ? 0 : seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ptrace), 0);
+        SRT_SANITIZED ? 0 : seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ptrace), 0);
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]) && failed == 0; i++) {
         int number = seccomp_syscall_resolve_name(refused[i]);
         if (number >= 0) /* negative: not on this architecture */

@@ -246,14 +246,7 @@ static void drop_last(struct audit *audit)
 
 static void wait_ms(struct audit *audit, int ms)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += ms / 1000;
-    until.tv_nsec += ms % 1000 * 1000000L;
-    if (until.tv_nsec >= 1000000000L) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000L;
-    }
+    const struct timespec until = clock_until(CLOCK_MONOTONIC, ms);
     pthread_cond_timedwait(&audit->wake, &audit->lock, &until);
 }
 

@@ -1,6 +1,7 @@
 #include "record/numbering.h"
 
 #include "srt/cleanup.h"
+#include "srt/clock.h"
 #include "srt/must.h"
 
 #include <assert.h>
@@ -116,14 +117,7 @@ int numbering_fd(const struct numbering *numbering)
 
 bool numbering_begin(struct numbering *numbering, int ms, uint64_t *next)
 {
-    struct timespec until;
-    clock_gettime(TURN_CLOCK, &until);
-    until.tv_sec += ms / 1000;
-    until.tv_nsec += ms % 1000 * 1000000L;
-    if (until.tv_nsec >= 1000000000L) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000L;
-    }
+    const struct timespec until = clock_until(TURN_CLOCK, ms);
     int error = lock_until(&numbering->shared->lock, &until);
     if (error == ETIMEDOUT)
         return false;

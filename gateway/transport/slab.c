@@ -1,6 +1,7 @@
 #include "transport/slab.h"
 
 #include "srt/must.h"
+#include "srt/sanitized.h"
 
 #include <assert.h>
 #include <stdbool.h>
@@ -10,15 +11,7 @@
 #include <sys/mman.h>
 
 /* A sanitizer is to know what is in use, and finds what is only referred to from its own heap. */
-#if defined(__SANITIZE_ADDRESS__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-
-#ifdef SANITIZED
+#if SRT_SANITIZED
 #include <sanitizer/asan_interface.h>
 #else
 #define ASAN_POISON_MEMORY_REGION(p, size) ((void)(p), (void)(size))
@@ -45,7 +38,7 @@ struct slab_block {
 
 enum { FIRST = (sizeof(struct slab_block) + ALIGN - 1) / ALIGN * ALIGN };
 
-#ifdef SANITIZED
+#if SRT_SANITIZED
 static void *map_block(void)
 {
     return aligned_alloc(BLOCK, BLOCK);

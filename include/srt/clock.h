@@ -26,4 +26,18 @@ static inline int64_t clock_wall_ms(void)
     return clock_read_ms(CLOCK_REALTIME);
 }
 
+/* When `ms` from now are over, for calls that wait until a moment of this clock. */
+static inline struct timespec clock_until(clockid_t clock, int ms)
+{
+    struct timespec until;
+    clock_gettime(clock, &until);
+    until.tv_sec += ms / 1000;
+    until.tv_nsec += ms % 1000 * 1000000L;
+    if (until.tv_nsec >= 1000000000L) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000L;
+    }
+    return until;
+}
+
 #endif
