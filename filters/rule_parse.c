@@ -538,7 +538,7 @@ static bool parse_attribute(struct parser *parser, struct str name, struct str v
 /* NAME=VALUE; behind that of to= further words of its list. */
 static bool take_attribute(struct parser *parser, struct str *line, struct str *name)
 {
-    struct str value;
+    struct str value = STR_NULL;
     if (str_starts(*line, STR("reason="))) {
         *name = str_take_until(line, '=');
         return take_quoted(parser, line, &value) && parse_attribute(parser, *name, value);
