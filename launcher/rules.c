@@ -49,6 +49,9 @@ static bool verb_denies(enum fence_verb verb)
     return verb == FENCE_DENY_READ || verb == FENCE_HIDE_SECRET || verb == FENCE_DENY_WRITE;
 }
 
+/* The rest are counted: stores of packages link every file of theirs. */
+enum { LINKED_SHOWN = 8 };
+
 /* A program of the system's. Only root can have given it other names, and stores of packages and
  * caches of profilers do: nothing that anybody could mend before a run. */
 static bool is_system_program(const struct stat *st)
@@ -58,10 +61,14 @@ static bool is_system_program(const struct stat *st)
 
 void rules_warn_about_links(struct build *build, const char *path, const char *setting)
 {
+    static const char text[] = "%s (%s) has %lu hard links: its other names are not guarded";
     struct stat st;
-    if (lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink > 1 && !is_system_program(&st))
-        WARNING(build, "%s (%s) has %lu hard links: its other names are not guarded", path, setting,
-                (unsigned long)st.st_nlink);
+    if (lstat(path, &st) != 0 || !S_ISREG(st.st_mode) || st.st_nlink < 2 || is_system_program(&st))
+        return;
+    if (++build->notes->linked <= LINKED_SHOWN)
+        WARNING(build, text, path, setting, (unsigned long)st.st_nlink);
+    else
+        DETAIL(build, text, path, setting, (unsigned long)st.st_nlink);
 }
 
 bool rules_add_shut(struct build *build, enum fence_verb verb, const char *path,
@@ -549,6 +556,11 @@ int rules_build(struct fence *fence, const struct settings *settings,
     fence_seal(fence);
     show_links(&build);
     free_shown(&build);
+    if (notes->linked > LINKED_SHOWN)
+        WARNING(&build,
+                "%zu more guarded files have hard links, whose other names are not guarded; "
+                "--verbose lists them",
+                notes->linked - LINKED_SHOWN);
     return result;
 }
 

@@ -15,6 +15,7 @@
 struct rules_notes {
     char **details, **warnings;
     size_t detail_count, warning_count;
+    size_t linked; /* guarded files that have other names */
 };
 
 struct rules_world {

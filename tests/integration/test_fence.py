@@ -192,6 +192,17 @@ class Reads(Fence):
         self.filesystem["denyRead"] = ["x"]
         self.assertIn("hard links", self.sh("true").stderr)
 
+    def test_F22_a_store_of_packages_does_not_fill_the_screen(self):
+        for i in range(30):
+            os.link(self.write(f"store/{i}.js"), os.path.join(self.work, f"{i}.js"))
+        for setting in ("denyRead", "denyWrite"):
+            self.filesystem.update({"denyRead": [], "denyWrite": [], setting: ["*.js"]})
+            lines = self.sh("true").stderr.splitlines()
+            self.assertEqual(len(lines), 9)
+            self.assertIn("warning: 22 more guarded files have hard links", lines[-1])
+            lines = self.sh("true", options=("-v",)).stderr.splitlines()
+            self.assertEqual(len([line for line in lines if f"(filesystem.{setting}[0]) has 2 hard links" in line]), 30)
+
     def test_F34_link_in_the_path_of_a_rule(self):
         self.write("real/s", "secret")
         os.symlink("real", os.path.join(self.work, "lnk"))
