@@ -105,11 +105,6 @@ void refusal_texts(const struct session *session, char *message, size_t message_
         return;
     }
     const struct target *target = request->has_target ? &request->target : NULL;
-    if (target == NULL) {
-        TEXT_JOIN(message, message_size, outcome_row(request->outcome)->word);
-        TEXT_JOIN(next_step, next_step_size, "Send a complete request");
-        return;
-    }
     if (request->outcome == OUTCOME_DNS_NXDOMAIN && request->no_address) {
         no_address_texts(request, message, message_size, next_step, next_step_size);
         return;

@@ -78,6 +78,14 @@ class Tokens(FleetCase):
         client.send(b"\x05\x01\x00").expect(b"\x05\xff").expect_eof()
         self.assertEqual(self.gw.decision("b.test")["client"], "bob")
 
+    def test_a_socks_client_without_credentials_is_told_of_in_the_log_what_was_missing(self):
+        self.lab()
+        for login, reason, words in ((b"\x05\x01\x00", "auth-required", "credentials are needed"),
+                                     (b"\x05\x01\x02\x01\x01u\x01x", "auth-failed", "the credentials given")):
+            with self.gw.client() as client:
+                client.send(login).read_all()
+            self.assertIn(words, self.gw.wait_for_record(lambda entry: entry.get("reason") == reason)["message"])
+
     def test_credentials_that_are_none(self):
         self.lab()
         for value in ("", "Basic", "Basic !!!!", "Basic " + base64.b64encode(b"nocolon").decode(), "Digest x=y",
