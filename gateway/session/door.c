@@ -164,10 +164,9 @@ static void on_connections(struct ev_loop *loop, ev_io *io, int revents)
 
 /* ---- a launcher's, which it has, too ---- */
 
-/* One that cleared the flag is forgiven; what waits for want of it holds up its own sandbox. */
+/* Where its launcher has cleared O_NONBLOCK and taken the connection, this waits for the next. */
 static void accept_there(struct visit *visit)
 {
-    (void)listener_unblock(visit->listener);
     guests_accept(visit->guests, listener_fd(visit->listener));
 }
 
@@ -180,7 +179,8 @@ static void on_foreign_connections(struct ev_loop *loop, ev_io *io, int revents)
 {
     (void)loop, (void)revents;
     struct visit *visit = visit_create(io->data, accept_there);
-    visit->guests = must(calloc(1, sizeof(*visit->guests)));
+    visit->guests = must(malloc(sizeof(*visit->guests)));
+    visit->guests->count = 0;
     visit->back = on_accepted_there;
     visit_begin(visit);
 }

@@ -736,7 +736,11 @@ class Hostile(AttachCase):
         listener.listen()
         launcher.listeners.append(listener)
         self.assertEqual(launcher.attach(name, [listener])["type"], "attached")
-        self.gw.wait_for_record(lambda entry: entry["kind"] == "attach" and entry["sandbox"] == name)
+        with socket.socket(socket.AF_UNIX) as client:  # what is answered there was refused descriptors before
+            client.settimeout(PATIENCE_S)
+            client.connect(listener.getsockname())
+            client.sendall(b"GET http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n")
+            client.recv(1)
         try:
             listener.setsockopt(socket.SOL_SOCKET, SO_PASSRIGHTS, 1)
         except OSError:
