@@ -171,7 +171,7 @@ static void end(const struct inside_resident *started)
 int inside_do(const struct inside *inside, enum inside_where where, inside_work *work,
               void *context, struct inside_gift *gift, struct srt_err *err)
 {
-    struct inside_resident started;
+    struct inside_resident started = {.sock = -1};
     if (start(&started, inside, where, work, NULL, context, err) != 0)
         return -1;
     int result = hear(started.sock, gift, err);
@@ -182,7 +182,7 @@ int inside_do(const struct inside *inside, enum inside_where where, inside_work 
 int inside_settle(struct inside_resident *resident, const struct inside *inside, inside_work *work,
                   inside_rest *rest, void *context, struct inside_gift *gift, struct srt_err *err)
 {
-    struct inside_resident started;
+    struct inside_resident started = {.sock = -1};
     if (start(&started, inside, INSIDE_MOUNTS, work, rest, context, err) != 0)
         return -1;
     int result = hear(started.sock, gift, err);
