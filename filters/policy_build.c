@@ -156,40 +156,16 @@ static void add_rules(struct builder *builder, const struct gateway_config *all,
     }
 }
 
-/* Address lists are separated by commas or spaces. */
-static bool next_address(struct str *rest, struct str *address)
-{
-    size_t skip = 0, len = 0;
-    while (skip < rest->len && strchr(", \t", rest->p[skip]) != NULL)
-        skip++;
-    *rest = str_from(*rest, skip);
-    while (len < rest->len && strchr(", \t", rest->p[len]) == NULL)
-        len++;
-    *address = (struct str){rest->p, len};
-    *rest = str_from(*rest, len);
-    return len > 0;
-}
-
-static void plan_addresses(struct builder *builder, const struct config_list *list)
-{
-    struct str address;
-    for (size_t i = 0; i < list->count; i++)
-        for (struct str rest = list->items[i].text; next_address(&rest, &address);)
-            plan(builder, 1, address.len + 1);
-}
-
 static void add_addresses(struct builder *builder, const struct config_policy *from,
                           const struct config_list *list, enum rule_effect effect)
 {
-    struct str address;
     for (size_t i = 0; i < list->count; i++) {
         const struct config_text *item = &list->items[i];
         const struct rule_origin *origin = ini_origin(builder->policy, from, item->place.file);
-        for (struct str rest = item->text; next_address(&rest, &address);)
-            if (rule_parse_address(next_rule(builder), effect, RULE_ADDRESSES,
-                                   keep_text(builder, address), origin, item->place.line,
-                                   item->place, builder->faults))
-                builder->policy->count++;
+        if (rule_parse_address(next_rule(builder), effect, RULE_ADDRESSES,
+                               keep_text(builder, item->text), origin, item->place.line,
+                               item->place, builder->faults))
+            builder->policy->count++;
     }
 }
 
@@ -263,9 +239,9 @@ struct policy *policy_compile(const struct config_policy *config, const struct g
     for (size_t i = 0; i < lineage.count; i++) {
         plan_rules(&builder, &order[i]->allow);
         plan_rules(&builder, &order[i]->deny);
-        plan_addresses(&builder, &order[i]->deny_addresses);
+        plan_rules(&builder, &order[i]->deny_addresses);
     }
-    plan_addresses(&builder, &config->allow_addresses);
+    plan_rules(&builder, &config->allow_addresses);
     begin(&builder);
     for (size_t i = 0; i < lineage.count; i++) {
         add_rules(&builder, all, order[i], &order[i]->allow, RULE_ALLOW);

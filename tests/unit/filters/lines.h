@@ -32,6 +32,16 @@ static inline void add(struct config_list *list, char *value, unsigned line)
     list->items[list->count++] = (struct config_text){str_of(value), {"test.ini", line, 0}};
 }
 
+/* Addresses, each an item of its own as in a configuration. */
+static inline void add_words(struct config_list *list, char *value, unsigned line)
+{
+    struct str rest = str_of(value), word;
+    while (str_next_word(&rest, STR(", "), &word)) {
+        assert_true(list->count < MAX_LINES);
+        list->items[list->count++] = (struct config_text){word, {"test.ini", line, 0}};
+    }
+}
+
 static inline void add_setting(struct settings_list *list, char *value)
 {
     assert_true(list->count < MAX_LINES);
@@ -52,9 +62,9 @@ static inline void take_line(struct lines *lines, char *line, unsigned number)
     else if (strcmp(line, "deny") == 0)
         add(&policy->deny, value, number);
     else if (strcmp(line, "allow-addresses") == 0)
-        add(&policy->allow_addresses, value, number);
+        add_words(&policy->allow_addresses, value, number);
     else if (strcmp(line, "deny-addresses") == 0)
-        add(&policy->deny_addresses, value, number);
+        add_words(&policy->deny_addresses, value, number);
     else if (strcmp(line, "default") == 0)
         policy->fallback = *value == 'd'     ? DEFAULT_DENY
                            : value[1] == 's' ? DEFAULT_ASK

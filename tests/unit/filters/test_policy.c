@@ -48,7 +48,8 @@ static void test_inherited_rules_come_first_and_once(void **state)
     struct config_text to_root[] = {text("root", "gw.ini", 2)};
     struct config_text to_both[] = {text("left", "gw.ini", 32), text("right", "gw.ini", 32)};
     struct config_text loopback[] = {text("127.0.0.0/8", "gw.ini", 4)};
-    struct config_text closed[] = {text("198.51.100.0/24, 203.0.113.0/24", "gw.ini", 5)};
+    struct config_text closed[] = {text("198.51.100.0/24", "gw.ini", 5),
+                                   text("203.0.113.0/24", "gw.ini", 5)};
     struct config_policy policies[] = {
         {.name = "leaf",
          .place = {"gw.ini", 31, 0},
@@ -68,7 +69,7 @@ static void test_inherited_rules_come_first_and_once(void **state)
          .allow = {root_allow, 1},
          .private_addresses = true,
          .allow_addresses = {loopback, 1},
-         .deny_addresses = {closed, 1}},
+         .deny_addresses = {closed, 2}},
     };
     struct gateway_config all = {.policies = policies, .policy_count = 4};
     struct faults faults = {0};
