@@ -491,9 +491,10 @@ class Sockets(Told):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "of the test", "-f", key], check=True,
                        stdin=subprocess.DEVNULL, **self.popen_args())
         end = time.monotonic() + 20
-        while not os.path.exists(path) and time.monotonic() < end:
+        add = {"args": ["ssh-add", "-q", key], "env": self.environment(SSH_AUTH_SOCK=path), **self.popen_args()}
+        while subprocess.run(**add, stderr=subprocess.DEVNULL).returncode != 0:  # nobody listens there yet
+            self.assertLess(time.monotonic(), end)
             time.sleep(0.01)
-        subprocess.run(["ssh-add", "-q", key], check=True, env=self.environment(SSH_AUTH_SOCK=path), **self.popen_args())
         return path
 
     def test_ssh_agent_that_is_named_and_one_that_is_not(self):
