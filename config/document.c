@@ -4,6 +4,7 @@
 #include "srt/cleanup.h"
 #include "srt/grow.h"
 #include "srt/must.h"
+#include "srt/text.h"
 
 #include <assert.h>
 
@@ -218,14 +219,10 @@ void *member_field(void *object, size_t offset)
 /* [I], without printf: there may be many. */
 static void write_index(char *out, size_t index)
 {
-    size_t digits = 1;
-    for (size_t rest = index; rest >= 10; rest /= 10)
-        digits++;
     out[0] = '[';
-    out[digits + 1] = ']';
-    out[digits + 2] = '\0';
-    for (; digits > 0; digits--, index /= 10)
-        out[digits] = (char)('0' + index % 10);
+    const size_t digits = text_number(out + 1, index);
+    out[1 + digits] = ']';
+    out[2 + digits] = '\0';
 }
 
 void node_each(struct document *document, const struct node *node, node_each_fn *each, void *arg)

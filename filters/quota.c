@@ -209,10 +209,7 @@ static void sweep(const struct quota *self, int64_t now_ms)
 
 static size_t bucket_of(const struct ledger *ledger, struct str subject)
 {
-    uint64_t hash = 0;
-    for (size_t i = 0; i < subject.len; i++)
-        hash = secret_hash_add(ledger->point, hash, (unsigned char)subject.p[i]);
-    return secret_hash_place(hash, BUCKETS - 1);
+    return secret_hash_place(secret_hash_str(ledger->point, subject), BUCKETS - 1);
 }
 
 /* NULL: there are too many. */

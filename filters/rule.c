@@ -1,6 +1,7 @@
 #include "filters/rule.h"
 
 #include "config/value.h"
+#include "srt/text.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -58,20 +59,15 @@ static void append_id(char *out, size_t *len, size_t max, struct str text)
 
 const char *rule_id(const struct rule *rule, char out[RULE_ID_MAX])
 {
-    char digits[12], *first = digits + sizeof(digits);
+    char number[TEXT_NUMBER_MAX];
     size_t len = 0;
     if (rule_extra(rule) != NULL && rule_extra(rule)->id != NULL) {
         append_id(out, &len, RULE_ID_MAX - 1, str_of(rule_extra(rule)->id));
         return out;
     }
-    uint32_t rest = rule->number;
-    do {
-        *--first = (char)('0' + rest % 10);
-        rest /= 10;
-    } while (rest > 0);
+    text_number(number, rule->number);
     append_id(out, &len, RULE_ID_MAX - 16, str_of(rule_origin(rule)->prefix));
-    append_id(out, &len, RULE_ID_MAX - 1,
-              (struct str){first, (size_t)(digits + sizeof(digits) - first)});
+    append_id(out, &len, RULE_ID_MAX - 1, str_of(number));
     append_id(out, &len, RULE_ID_MAX - 1, str_of(rule_origin(rule)->suffix));
     return out;
 }

@@ -9,6 +9,8 @@
 #ifndef FILTERS_SECRET_HASH_H
 #define FILTERS_SECRET_HASH_H
 
+#include "srt/str.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -30,6 +32,14 @@ static inline uint64_t secret_hash_add(uint64_t point, uint64_t hash, uint64_t v
     const unsigned __int128 product = (unsigned __int128)hash * point + value + 1;
     const uint64_t sum = ((uint64_t)product & SECRET_HASH_PRIME) + (uint64_t)(product >> 61);
     return sum >= SECRET_HASH_PRIME ? sum - SECRET_HASH_PRIME : sum;
+}
+
+static inline uint64_t secret_hash_str(uint64_t point, struct str bytes)
+{
+    uint64_t hash = 0;
+    for (size_t i = 0; i < bytes.len; i++)
+        hash = secret_hash_add(point, hash, (unsigned char)bytes.p[i]);
+    return hash;
 }
 
 /* Its place in a table; `mask` is a power of two less one. */

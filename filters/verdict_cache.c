@@ -65,14 +65,6 @@ void verdict_cache_free(struct verdict_cache *cache)
     free(cache);
 }
 
-static uint64_t hash_of(const struct verdict_cache *cache, struct str question)
-{
-    uint64_t hash = 0;
-    for (size_t i = 0; i < question.len; i++)
-        hash = secret_hash_add(cache->point, hash, (unsigned char)question.p[i]);
-    return hash;
-}
-
 static struct entry *find(const struct verdict_cache *cache, uint64_t hash, struct str question)
 {
     struct entry *entry;
@@ -85,7 +77,7 @@ static struct entry *find(const struct verdict_cache *cache, uint64_t hash, stru
 bool verdict_cache_find(struct verdict_cache *cache, struct str question, int64_t now_ms,
                         struct cached_verdict *out)
 {
-    struct entry *entry = find(cache, hash_of(cache, question), question);
+    struct entry *entry = find(cache, secret_hash_str(cache->point, question), question);
     if (entry == NULL)
         return false;
     if (now_ms >= entry->until_ms) {
@@ -101,7 +93,7 @@ bool verdict_cache_find(struct verdict_cache *cache, struct str question, int64_
 void verdict_cache_put(struct verdict_cache *cache, struct str question, bool pass,
                        const char *reason, int64_t until_ms)
 {
-    const uint64_t hash = hash_of(cache, question);
+    const uint64_t hash = secret_hash_str(cache->point, question);
     struct entry *entry = find(cache, hash, question);
     if (entry != NULL)
         drop(cache, entry);

@@ -1,5 +1,6 @@
 #include "record/json.h"
 
+#include "config/file.h"
 #include "srt/must.h"
 #include "srt/plain.h"
 #include "srt/text.h"
@@ -55,31 +56,12 @@ static void put_escape(struct json *json, unsigned code)
  * surrogates, nothing above U+10FFFF), or 0. `s` is not empty. */
 static size_t utf8_sequence(struct str s, unsigned *code)
 {
-    static const struct {
-        unsigned char first, last, second_first, second_last, len;
-    } rows[] = {
-        {0x00, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
-        {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
-        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
-    };
     const unsigned char *bytes = (const unsigned char *)s.p;
-    for (size_t row = 0; row < sizeof(rows) / sizeof(rows[0]); row++) {
-        if (bytes[0] < rows[row].first || bytes[0] > rows[row].last)
-            continue;
-        size_t len = rows[row].len;
-        if (len > s.len)
-            return 0;
-        if (len > 1 && (bytes[1] < rows[row].second_first || bytes[1] > rows[row].second_last))
-            return 0;
-        *code = len == 1 ? bytes[0] : bytes[0] & (0x7fu >> len);
-        for (size_t i = 1; i < len; i++) {
-            if ((bytes[i] & 0xc0) != 0x80)
-                return 0;
-            *code = *code << 6 | (bytes[i] & 0x3f);
-        }
-        return len;
-    }
-    return 0;
+    const size_t len = file_utf8_len(s);
+    *code = len <= 1 ? bytes[0] : bytes[0] & (0x7fu >> len);
+    for (size_t i = 1; i < len; i++)
+        *code = *code << 6 | (bytes[i] & 0x3f);
+    return len;
 }
 
 /* C0, DEL and C1 move a terminal's cursor; U+2028 and U+2029 end a line for JavaScript. */
