@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import select
+import time
 
 from test_attach import Launcher
 from lab import LabCase, main, reply
@@ -305,7 +306,9 @@ class Audit(AuditCase):
         config = self.config(allow=[self.good.authority], hosts=[self.good], gateway="audit-format = squid")
         self.gw = self.gateway(config.replace("admin = none", f"admin = {self.path('admin.sock')}"))
         self.gw.get("http://evil.test/")
-        decisions = json.loads(self.gw.operate("/decisions"))
+        decisions, end = [], time.monotonic() + 20
+        while not decisions and time.monotonic() < end:  # a refusal does not wait for its record
+            decisions = json.loads(self.gw.operate("/decisions"))
         self.assertEqual([entry["host"] for entry in decisions], ["evil.test"])
 
 
