@@ -3,7 +3,7 @@
  * once.
  *
  * Ownership: the list owns its texts; free with faults_free(). A zeroed struct is an empty list.
- * Thread: one at a time. Failure: running out of memory aborts (a start-up path).
+ * Thread: one at a time. Failure: running out of memory ends the process.
  */
 #ifndef CONFIG_FAULT_H
 #define CONFIG_FAULT_H

@@ -7,7 +7,7 @@
  * names in it.
  *
  * Ownership: a table owns copies of its grants; zeroed is empty. Thread: one at a time; each worker
- * has its own. Failure: none; running out of memory aborts.
+ * has its own. Failure: none; running out of memory ends the process.
  */
 #ifndef FILTERS_GRANTS_H
 #define FILTERS_GRANTS_H

@@ -10,7 +10,7 @@
  * readable.
  *
  * Ownership: the fence owns its rules and their texts. Thread: one at a time, then read-only.
- * Failure: none; running out of memory aborts (a start-up path).
+ * Failure: none; running out of memory ends the process.
  */
 #ifndef LAUNCHER_FENCE_H
 #define LAUNCHER_FENCE_H

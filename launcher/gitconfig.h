@@ -2,7 +2,7 @@
  * git's configuration files, read as data: git itself is never run on a tree that is not trusted.
  *
  * Ownership: everything is borrowed; what the visitor sees is valid during the call. Thread: any.
- * Failure: as stated; running out of memory aborts.
+ * Failure: as stated; running out of memory ends the process.
  */
 #ifndef LAUNCHER_GITCONFIG_H
 #define LAUNCHER_GITCONFIG_H

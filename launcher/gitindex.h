@@ -3,7 +3,7 @@
  * of them, and takes those in the index as they are: one that is made up has it write into
  * `.git/hooks`, or outside of the work tree, at the next `git checkout -- .` or `git restore .`
  *
- * Pure; thread: any. Failure: none; running out of memory aborts.
+ * Pure; thread: any. Failure: none; running out of memory ends the process.
  */
 #ifndef LAUNCHER_GITINDEX_H
 #define LAUNCHER_GITINDEX_H

@@ -2,7 +2,7 @@
  * What to say to somebody who was refused a write that a tool cannot do without: the line for the
  * settings that would allow it.
  *
- * Ownership: the caller's. Thread: any. Failure: none; running out of memory aborts.
+ * Ownership: the caller's. Thread: any. Failure: none; running out of memory ends the process.
  */
 #ifndef LAUNCHER_HINTS_H
 #define LAUNCHER_HINTS_H

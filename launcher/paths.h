@@ -3,7 +3,7 @@
  * every symbolic link resolved as far as the tree exists. Bytes, not characters.
  *
  * Ownership: returned strings are the caller's. Thread: any. Failure: NULL, -1 or false as stated;
- * running out of memory aborts (a start-up path).
+ * running out of memory ends the process.
  */
 #ifndef LAUNCHER_PATHS_H
 #define LAUNCHER_PATHS_H

@@ -4,7 +4,7 @@
  * that names a thousand.
  *
  * Ownership: tally_create() gives the caller the table and its rows. Thread: one. Failure: running
- * out of memory aborts.
+ * out of memory ends the process.
  */
 #ifndef COMMANDS_TALLY_H
 #define COMMANDS_TALLY_H

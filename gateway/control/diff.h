@@ -2,7 +2,7 @@
  * What a reload added and removed: the difference of two rule lists, each taken as a multiset.
  *
  * A line is `POLICY: allow = RULE`. Ownership: the diff's; diff_free(). Thread: control. Failure:
- * running out of memory aborts.
+ * running out of memory ends the process.
  */
 #ifndef CONTROL_DIFF_H
 #define CONTROL_DIFF_H

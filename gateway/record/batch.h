@@ -2,7 +2,7 @@
  * Records on their way to the audit log: what they say, since when, and who waits for each.
  *
  * Zeroed: an empty batch. Ownership: the audit log's; batch_free(). Thread: one at a time. Failure:
- * running out of memory aborts.
+ * running out of memory ends the process.
  */
 #ifndef RECORD_BATCH_H
 #define RECORD_BATCH_H

@@ -4,7 +4,7 @@
  * Bytes that are not valid UTF-8 are written as \u00XX of the byte, control bytes and U+2028/9 are
  * escaped, so one object is always one line. Ownership: the caller's buffer; json_free() releases
  * it, json_reset() keeps the storage for the next object. Thread: one at a time. Failure: running
- * out of memory aborts.
+ * out of memory ends the process.
  */
 #ifndef RECORD_JSON_H
 #define RECORD_JSON_H

@@ -2,7 +2,7 @@
  * A batch of records as the lines of the log, and how far they are out.
  *
  * Zeroed: no lines. Ownership: the audit log's; lines_free(). What lines_shown() returns is valid
- * until the next call. Thread: one at a time. Failure: running out of memory aborts.
+ * until the next call. Thread: one at a time. Failure: running out of memory ends the process.
  */
 #ifndef RECORD_LINES_H
 #define RECORD_LINES_H

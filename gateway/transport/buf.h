@@ -5,7 +5,7 @@
  * idle connection owns none. A zeroed struct is an empty queue. Bounds are the caller's business;
  * none reaches 4 GiB.
  * Ownership: the struct owns its storage; buf_free(). Thread: one at a time.
- * Failure: running out of memory aborts.
+ * Failure: running out of memory ends the process.
  */
 #ifndef TRANSPORT_BUF_H
 #define TRANSPORT_BUF_H

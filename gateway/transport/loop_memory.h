@@ -5,7 +5,7 @@
  * being given back to the system; so large ones have pages of their own, which also grow without
  * being copied.
  *
- * Thread: any; a block belongs to one. Failure: running out of memory aborts.
+ * Thread: any; a block belongs to one. Failure: running out of memory ends the process.
  */
 #ifndef TRANSPORT_LOOP_MEMORY_H
 #define TRANSPORT_LOOP_MEMORY_H

@@ -6,7 +6,7 @@
  * itself, and what becomes empty goes.
  *
  * Ownership: slab_end() gives back the memory, after everything taken has been given back. Thread:
- * one. Failure: running out of memory aborts.
+ * one. Failure: running out of memory ends the process.
  */
 #ifndef TRANSPORT_SLAB_H
 #define TRANSPORT_SLAB_H
