@@ -273,7 +273,7 @@ static void set_reasons(struct policy *policy, const struct settings_network *ne
         struct rule *rule = &policy->rules[i];
         if (rule->effect != RULE_DENY || rule->scope != RULE_REQUESTS)
             continue;
-        autofree char *text = must_copy(rule->text);
+        autofree char *text = must(strdup(rule->text));
         const struct settings_reason key = {.pattern = text}, *key_pointer = &key;
         const struct settings_reason **found =
             bsearch(&key_pointer, sorted, network->reason_count, sizeof(*sorted), compare_reasons);
