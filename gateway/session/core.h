@@ -77,6 +77,7 @@ struct door {
     struct worker *worker;
     struct listener *listener; /* NULL when nothing is accepted any more */
     int gate;                  /* what is watched for it; -1: the listener itself */
+    bool told_once;            /* of what comes; then not before door_watch() */
     struct sandbox *sandbox;   /* NULL for the gateway's own */
     const struct config_listen
         *config;               /* of the worker's tenure; NULL for a sandbox's, and when closed */
@@ -104,6 +105,8 @@ void door_unlinger(void *door);
 void door_shut(struct door *door, const char *why);
 /* Or no longer, if something is in the way. */
 void door_watch(struct door *door);
+/* Nothing is heard of it before door_watch(). */
+void door_unwatch(struct door *door);
 /* Accepting begins again after descriptors had run out. */
 void doors_resume(struct worker *worker);
 

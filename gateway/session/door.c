@@ -54,11 +54,21 @@ static bool is_frozen(const struct door *door)
 void door_watch(struct door *door)
 {
     struct worker *worker = door->worker;
-    if (door->listener != NULL && !door->shut && door->visit == NULL && !is_frozen(door) &&
-        !ev_is_active(&worker->accept_pause))
-        ev_io_start(worker->loop, &door->readable);
-    else
+    if (door->listener == NULL || door->shut || door->visit != NULL || is_frozen(door) ||
+        ev_is_active(&worker->accept_pause)) {
         ev_io_stop(worker->loop, &door->readable);
+        return;
+    }
+    struct epoll_event once = {.events = EPOLLIN | EPOLLONESHOT};
+    if (door->told_once)
+        (void)epoll_ctl(door->gate, EPOLL_CTL_MOD, listener_fd(door->listener), &once);
+    ev_io_start(worker->loop, &door->readable);
+}
+
+void door_unwatch(struct door *door)
+{
+    if (!door->told_once)
+        ev_io_stop(door->worker->loop, &door->readable);
 }
 
 void doors_resume(struct worker *worker)
@@ -144,8 +154,10 @@ static void let_in(struct door *door, const struct guest *guest, bool has_queued
 
 static void let_all_in(struct door *door, struct guests *guests)
 {
+    /* Who comes by way of another thread has been there for long enough, too. */
+    const size_t queued = door->sandbox != NULL ? 0 : QUEUED_BEHIND;
     for (size_t i = 0; i < guests->count; i++)
-        let_in(door, &guests->list[i], i >= QUEUED_BEHIND);
+        let_in(door, &guests->list[i], i >= queued);
     guests->count = 0;
     if (guests->error == EINVAL || guests->error == EBADF || guests->error == ENOTSOCK)
         door_shut(door, "it does not listen");
@@ -178,7 +190,11 @@ static void on_accepted_there(struct visit *visit)
 static void on_foreign_connections(struct ev_loop *loop, ev_io *io, int revents)
 {
     (void)loop, (void)revents;
-    struct visit *visit = visit_create(io->data, accept_there);
+    struct door *door = io->data;
+    struct epoll_event told;
+    if (door->told_once && epoll_wait(door->gate, &told, 1, 0) != 1)
+        return;
+    struct visit *visit = visit_create(door, accept_there);
     visit->guests = must(malloc(sizeof(*visit->guests)));
     visit->guests->count = 0;
     visit->back = on_accepted_there;
@@ -207,10 +223,12 @@ static void tune_foreign(struct door *door)
 /* A listener is shared: with other workers, a launcher, a process that takes our place. While
  * somebody has it open, an epoll instance that it was added to goes on telling of it, although we
  * have closed it and its number is another's, and libev does not remove what it no longer watches.
- * So it is watched through an instance of its own, which ends with the door. */
-static int make_gate(const struct listener *listener)
+ * So it is watched through an instance of its own, which ends with the door. It tells once of
+ * connections that are accepted elsewhere: whoever comes meanwhile would wake the worker in vain.
+ */
+static int make_gate(const struct listener *listener, bool once)
 {
-    struct epoll_event readable = {.events = EPOLLIN};
+    struct epoll_event readable = {.events = once ? EPOLLIN | EPOLLONESHOT : EPOLLIN};
     autoclose int gate = epoll_create1(EPOLL_CLOEXEC);
     if (gate < 0 || epoll_ctl(gate, EPOLL_CTL_ADD, listener_fd(listener), &readable) != 0)
         return -1;
@@ -248,9 +266,11 @@ struct door *door_open(struct worker *worker, struct listener *listener, struct 
     door->listener = listener;
     door->sandbox = sandbox;
     door->proto = proto_at(listener);
-    door->gate = make_gate(listener);
-    ev_io_init(&door->readable, reaction_at(door),
-               door->gate >= 0 ? door->gate : listener_fd(listener), EV_READ);
+    door_reaction *const reaction = reaction_at(door);
+    door->gate = make_gate(listener, reaction == on_foreign_connections);
+    door->told_once = door->gate >= 0 && reaction == on_foreign_connections;
+    ev_io_init(&door->readable, reaction, door->gate >= 0 ? door->gate : listener_fd(listener),
+               EV_READ);
     door->readable.data = door;
     LIST_INSERT_HEAD(&worker->doors, door, link);
     if (sandbox != NULL) {

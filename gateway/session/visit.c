@@ -126,7 +126,7 @@ struct visit *visit_create(struct door *door, void (*act)(struct visit *))
 void visit_begin(struct visit *visit)
 {
     struct door *door = visit->door;
-    ev_io_stop(door->worker->loop, &door->readable);
+    door_unwatch(door);
     door->visit = visit;
     door->worker->visits++;
     foreign_do(&visit->task);
