@@ -404,7 +404,7 @@ static void loop(struct watch *watch)
             {.fd = run->cell->sock, .events = POLLIN},
             {.fd = run->egress != NULL ? run->egress->connection : -1, .events = POLLIN},
             {.fd = run->control.fd, .events = POLLIN},
-            {.fd = watch->run->warden->reports, .events = POLLIN},
+            {.fd = run->warden->reports, .events = POLLIN},
             {.fd = violations_pending(run->violations) ? run->violations->fd : -1,
              .events = POLLOUT},
             {.fd = asking_fd(run->asking), .events = POLLIN},

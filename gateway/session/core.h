@@ -77,7 +77,6 @@ struct door {
     struct worker *worker;
     struct listener *listener; /* NULL when nothing is accepted any more */
     int gate;                  /* what is watched for it; -1: the listener itself */
-    bool told_once;            /* of what comes; then not before door_watch() */
     struct sandbox *sandbox;   /* NULL for the gateway's own */
     const struct config_listen
         *config;               /* of the worker's tenure; NULL for a sandbox's, and when closed */

@@ -51,6 +51,17 @@ static bool is_frozen(const struct door *door)
            (kind == LISTENER_DNS_UDP || kind == LISTENER_DNS_TCP);
 }
 
+static bool is_accepted_elsewhere(const struct door *door)
+{
+    return door->sandbox != NULL && listener_kind(door->listener) != LISTENER_DNS_UDP;
+}
+
+/* Of what comes; then not before it is asked again. */
+static bool is_told_once(const struct door *door)
+{
+    return door->gate >= 0 && is_accepted_elsewhere(door);
+}
+
 void door_watch(struct door *door)
 {
     struct worker *worker = door->worker;
@@ -60,14 +71,14 @@ void door_watch(struct door *door)
         return;
     }
     struct epoll_event once = {.events = EPOLLIN | EPOLLONESHOT};
-    if (door->told_once)
+    if (is_told_once(door))
         (void)epoll_ctl(door->gate, EPOLL_CTL_MOD, listener_fd(door->listener), &once);
     ev_io_start(worker->loop, &door->readable);
 }
 
 void door_unwatch(struct door *door)
 {
-    if (!door->told_once)
+    if (!is_told_once(door))
         ev_io_stop(door->worker->loop, &door->readable);
 }
 
@@ -192,7 +203,7 @@ static void on_foreign_connections(struct ev_loop *loop, ev_io *io, int revents)
     (void)loop, (void)revents;
     struct door *door = io->data;
     struct epoll_event told;
-    if (door->told_once && epoll_wait(door->gate, &told, 1, 0) != 1)
+    if (is_told_once(door) && epoll_wait(door->gate, &told, 1, 0) != 1)
         return;
     struct visit *visit = visit_create(door, accept_there);
     visit->guests = must(malloc(sizeof(*visit->guests)));
@@ -255,8 +266,7 @@ static door_reaction *reaction_at(const struct door *door)
 {
     if (door->sandbox == NULL)
         return on_connections;
-    return listener_kind(door->listener) == LISTENER_DNS_UDP ? on_datagrams
-                                                             : on_foreign_connections;
+    return is_accepted_elsewhere(door) ? on_foreign_connections : on_datagrams;
 }
 
 struct door *door_open(struct worker *worker, struct listener *listener, struct sandbox *sandbox)
@@ -266,11 +276,9 @@ struct door *door_open(struct worker *worker, struct listener *listener, struct 
     door->listener = listener;
     door->sandbox = sandbox;
     door->proto = proto_at(listener);
-    door_reaction *const reaction = reaction_at(door);
-    door->gate = make_gate(listener, reaction == on_foreign_connections);
-    door->told_once = door->gate >= 0 && reaction == on_foreign_connections;
-    ev_io_init(&door->readable, reaction, door->gate >= 0 ? door->gate : listener_fd(listener),
-               EV_READ);
+    door->gate = make_gate(listener, is_accepted_elsewhere(door));
+    ev_io_init(&door->readable, reaction_at(door),
+               door->gate >= 0 ? door->gate : listener_fd(listener), EV_READ);
     door->readable.data = door;
     LIST_INSERT_HEAD(&worker->doors, door, link);
     if (sandbox != NULL) {

@@ -828,6 +828,18 @@ class Hostile(AttachCase):
         launcher.listeners.append(listener)
         return {"proxy": listener, "transparent": launcher.listen(), "dns-tcp": launcher.listen(), "dns-udp": launcher.datagrams()}
 
+    def launchers_with_every_kind(self):
+        """A launcher for each kind of socket, with sockets of all kinds."""
+        for kind in ("proxy", "transparent", "dns-tcp", "dns-udp"):
+            launcher = self.launcher()
+            yield kind, launcher, self.sockets_of_every_kind(launcher)
+
+    def victim_of_one_worker(self):
+        self.lab(workers=1)
+        victim = self.launcher()
+        victim.attach("victim")
+        return victim
+
     def knock(self, kind, address):
         """So that the gateway has something to do there; what comes of it is not waited for."""
         client = socket.socket(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET,
@@ -839,13 +851,9 @@ class Hostile(AttachCase):
         return client
 
     def test_a_lock_that_a_launcher_holds_before_it_attaches_holds_up_nobody_else(self):
-        self.lab(workers=1)
-        victim = self.launcher()
-        victim.attach("victim")
-        for kind in ("proxy", "transparent", "dns-tcp", "dns-udp"):
+        victim = self.victim_of_one_worker()
+        for kind, launcher, sockets in self.launchers_with_every_kind():
             with self.subTest(kind=kind):
-                launcher = self.launcher()
-                sockets = self.sockets_of_every_kind(launcher)
                 holder = self.hold_lock(sockets[kind])
                 self.assertEqual(launcher.attach(kind, list(sockets.values()), listeners=list(sockets))["type"], "attached")
                 self.assertEqual(victim.connect(self.good.authority)[1].status, 200)
@@ -862,13 +870,9 @@ class Hostile(AttachCase):
 
     def test_a_lock_that_a_launcher_holds_later_holds_up_nobody_else(self):
         """Nor does it cost more than the time that it is held."""
-        self.lab(workers=1)
-        victim = self.launcher()
-        victim.attach("victim")
-        for kind in ("proxy", "transparent", "dns-tcp", "dns-udp"):
+        victim = self.victim_of_one_worker()
+        for kind, launcher, sockets in self.launchers_with_every_kind():
             with self.subTest(kind=kind):
-                launcher = self.launcher()
-                sockets = self.sockets_of_every_kind(launcher)
                 launcher.attach(kind, list(sockets.values()), listeners=list(sockets))
                 self.knock("dns-udp", sockets["dns-udp"].getsockname()).recv(512)  # by now they have been tuned
                 address = sockets[kind].getsockname()  # which needs the lock

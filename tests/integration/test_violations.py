@@ -585,6 +585,17 @@ print(won > 0)
             servers[1].accept()
 
 
+# A socket `s` that waits, whose receiver has taken none of the `sent` messages and has room for no more.
+FULL = """
+import os, signal, socket, sys, threading
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.setblocking(False)
+sent = 0
+try:
+    while True: s.sendto(b'%d' % sent, sys.argv[1]); sent += 1
+except BlockingIOError: s.setblocking(True)
+"""
+
 # sendmmsg(), which Python does not know: `many` sends over `s` and prints what came of it.
 SENDMMSG = """
 import ctypes
@@ -713,15 +724,8 @@ told(libc.sendmsg, s.fileno(), 1, 0); print(ctypes.get_errno())
                           violation["hint"])
 
     def test_a_full_queue_stops_its_sender_and_nobody_else(self):
-        run = self.start("""
-import os, signal, socket, sys, threading
-s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-s.setblocking(False)
-sent = 0
-try:
-    while True: s.sendto(b'%d' % sent, sys.argv[1]); sent += 1
-except BlockingIOError: print('full', flush=True)
-s.setblocking(True); s.settimeout(None)
+        run = self.start(FULL + """
+print('full', flush=True)
 s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, (300000).to_bytes(16, 'little')[8:] and b'\\0' * 8 + (300000).to_bytes(8, 'little'))
 try: s.sendto(b'no', sys.argv[1])
 except BlockingIOError: print('in time', flush=True)
@@ -747,22 +751,13 @@ t.join()
         self.assertEqual(run.wait(), 0)
 
     def test_of_many_messages_one_that_waits_is_counted_as_others_are(self):
-        run = self.start("""
-import socket, sys
-s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-s.setblocking(False)
-sent = 0
-try:
-    while True: s.sendto(b'x', sys.argv[1]); sent += 1
-except BlockingIOError: s.setblocking(True)
-print(sent, flush=True)
-""" + SENDMMSG + """
+        run = self.start(FULL + "print(sent, flush=True)\n" + SENDMMSG + """
 many((sys.argv[1], b'waits'), (sys.argv[1], b'no more'))
 """)
         sent = int(run.stdout.readline())
         self.await_waiting(run, 1)
-        for _ in range(sent):
-            self.assertEqual(self.server.recv(100), b"x")
+        for i in range(sent):
+            self.assertEqual(self.server.recv(100), b"%d" % i)
         self.assertEqual(self.server.recv(100), b"waits")
         self.assertEqual(run.stdout.readline(), "1 [5, 0]\n")
         self.assertEqual(run.wait(), 0)
