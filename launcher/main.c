@@ -44,12 +44,13 @@ enum {
 
 const int must_status = EXIT_FAILED;
 
-/* A closed standard stream would be given to the first thing opened, which then would go inside. */
+/* A closed standard stream would be given to the first thing opened, which then would go inside.
+ * What stands in for it cannot be used either, so that what is written is not lost in silence. */
 static void occupy_streams(bool closed[3])
 {
     for (int fd = 0; fd < 3; fd++) {
         closed[fd] = fcntl(fd, F_GETFD) < 0;
-        if (closed[fd] && open("/dev/null", O_RDWR) != fd)
+        if (closed[fd] && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
             _exit(EXIT_FAILED);
     }
 }
