@@ -2,6 +2,7 @@
 import atexit
 import contextlib
 import ctypes
+import errno
 import fcntl
 import json
 import os
@@ -186,13 +187,23 @@ class Quota:
             self.close()
 
     def close(self):
-        for thread, group in zip(self.threads, self.groups):
-            try:
+        groups, self.groups = self.groups, []
+        for thread, group in zip(self.threads, groups):
+            with contextlib.suppress(ProcessLookupError):
                 (self.controller / "tasks").write_text(thread.name)
-            except ProcessLookupError:
-                pass
-            group.rmdir()
-        self.groups = []
+            self.remove(group)
+
+    @staticmethod
+    def remove(group):
+        """The kernel lets go of a group some time after its last thread has left it."""
+        deadline = time.monotonic() + LOAD_SECONDS
+        while True:
+            try:
+                return group.rmdir()
+            except OSError as error:
+                if error.errno != errno.EBUSY or time.monotonic() > deadline:
+                    raise
+            time.sleep(.01)
 
 
 class Heap:
