@@ -188,22 +188,21 @@ class Quota:
 
     def close(self):
         groups, self.groups = self.groups, []
-        for thread, group in zip(self.threads, groups):
-            with contextlib.suppress(ProcessLookupError):
-                (self.controller / "tasks").write_text(thread.name)
+        for group in groups:
             self.remove(group)
 
-    @staticmethod
-    def remove(group):
-        """The kernel lets go of a group some time after its last thread has left it."""
+    def remove(self, group):
+        """With whatever the thread has started there (the gateway's threads for foreign sockets)."""
         deadline = time.monotonic() + LOAD_SECONDS
         while True:
+            for task in (group / "tasks").read_text().split():
+                with contextlib.suppress(ProcessLookupError):
+                    (self.controller / "tasks").write_text(task)
             try:
                 return group.rmdir()
-            except OSError as error:
+            except OSError as error:  # one has come meanwhile
                 if error.errno != errno.EBUSY or time.monotonic() > deadline:
                     raise
-            time.sleep(.01)
 
 
 class Heap:
